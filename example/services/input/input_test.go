@@ -174,8 +174,11 @@ func TestProblemsHavePositions(t *testing.T) {
 		"services:\n  - {name: a b, port: 1, address: sctp/10.96.0.1:80}": `f:2:23: unknown field "port"` +
 			"\n" + `f:2:12: the name "a b" is not made of letters, digits and ._:/-` +
 			"\n" + `f:2:35: "sctp/10.96.0.1:80" does not begin with tcp/ or udp/`,
-		"services:\n  - {address: 'tcp/[fd00::1]:80'}": `f:2:5: the name "" is not made of letters, digits and ._:/-` +
-			"\n" + "f:2:15: [fd00::1]:80 is not an IPv4 address with a port",
+		"services:\n  - {address: 'tcp/[fe80::1%eth0]:80'}": `f:2:5: the name "" is not made of letters, digits and ._:/-` +
+			"\n" + "f:2:15: [fe80::1%eth0]:80 is not a plain address of IPv4 or IPv6 with a port",
+		"services:\n  - {name: x, address: tcp/10.96.0.1:80, endpoints: ['[::ffff:10.2.0.1]:80', '[fd00::1]:80']}": "f:2:54: [::ffff:10.2.0.1]:80 is not a plain address of IPv4 or IPv6 with a port" +
+			"\n" + "f:2:54: endpoint [::ffff:10.2.0.1]:80 is not of the family of 10.96.0.1:80" +
+			"\n" + "f:2:78: endpoint [fd00::1]:80 is not of the family of 10.96.0.1:80",
 		"services:\n  - {name: x, address: tcp/10.96.0.1, created: 1066-10-14}":   `f:2:24: "tcp/10.96.0.1": not an ip:port`,
 		"services:\n  - {name: x, address: tcp/10.96.0.1:80, created: yesterday}": `f:2:51: "yesterday" is not a time such as 2026-01-31T12:00:00Z`,
 		"services:\n  - {name: x, address: tcp/10.96.0.1:80, created: [2026]}":    `f:2:51: "" is not a time such as 2026-01-31T12:00:00Z`,
@@ -189,11 +192,12 @@ func TestProblemsHavePositions(t *testing.T) {
 
 func TestFormattedServicesAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		address := rapid.Custom(func(t *rapid.T) netip.AddrPort {
-			addr := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "addr")))
-			return netip.AddrPortFrom(addr, rapid.Uint16Min(1).Draw(t, "port"))
-		})
 		service := rapid.Custom(func(t *rapid.T) *Entry {
+			size := rapid.SampledFrom([]int{4, 16}).Draw(t, "size")
+			address := rapid.Custom(func(t *rapid.T) netip.AddrPort {
+				addr, _ := netip.AddrFromSlice(append([]byte{0xfd}, rapid.SliceOfN(rapid.Byte(), size-1, size-1).Draw(t, "addr")...))
+				return netip.AddrPortFrom(addr, rapid.Uint16Min(1).Draw(t, "port"))
+			})
 			s := &Entry{
 				Name: rapid.StringMatching(nameForm.String()).Draw(t, "name"),
 				At: kernel.Service{

@@ -198,6 +198,9 @@ func (p *parser) service(n *yaml.Node) (s *Entry, name *yaml.Node) {
 			err = fmt.Errorf("%q: %w", text, err)
 		}
 		p.check(&n, address, err)
+		if at := s.At.Address; err == nil && at.IsValid() && at.Addr().Is4() != address.Addr().Is4() {
+			p.addf(&n, "endpoint %s is not of the family of %s", address, at)
+		}
 		if seen[address] && err == nil {
 			p.addf(&n, "endpoint %s is there twice", address)
 		}
@@ -221,8 +224,8 @@ func (p *parser) check(n *yaml.Node, address netip.AddrPort, err error) {
 	switch {
 	case err != nil:
 		p.addf(n, "%s", err)
-	case !address.Addr().Is4():
-		p.addf(n, "%s is not an IPv4 address with a port", address)
+	case address.Addr().Zone() != "" || address.Addr().Is4In6():
+		p.addf(n, "%s is not a plain address of IPv4 or IPv6 with a port", address)
 	case address.Port() == 0:
 		p.addf(n, "%s has no port", address)
 	}

@@ -42,9 +42,9 @@ func (b *Batch) DeleteSlot(slot Slot) { b.Slots[slot] = netip.AddrPort{} }
 func (b *Batch) SetCount(service Service, n int) { b.Counts[service] = n }
 
 // DeleteService makes a service unknown: its flows are not translated and not rejected. Its slots remain, unless
-// they are deleted too. A service with an address that the table cannot have is unknown already.
+// they are deleted too. A service with an address that no table can have is unknown already.
 func (b *Batch) DeleteService(service Service) {
-	if service.Address.Addr().Is4() {
+	if service.fits(netip.AddrPort{}) {
 		b.Counts[service] = absent
 	}
 }
@@ -82,31 +82,40 @@ func (t *Table) Commit(b *Batch) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	counts := make(map[int]bool)
-	for _, n := range b.Counts {
-		if n > 0 {
-			counts[n] = true
+	for _, single := range t.tables {
+		if _, err := single.ensure(false, draws(single.family, b.Counts)); err != nil {
+			return err
 		}
 	}
-	if _, err := t.ensure(nil, counts); err != nil {
-		return err
-	}
-	err := t.commit(b.encode(t.table.Name))
+	err := t.commit(b.encode(t.tables[0].table.Name))
 	if err != nil {
 		// Perhaps another program has deleted a chain: look again before the next commit.
-		clear(t.written)
+		for _, single := range t.tables {
+			clear(single.written)
+		}
 	}
 	return err
 }
 
-// ErrNotIPv4 is in the error of an element that the table cannot have.
-var ErrNotIPv4 = errors.New("the address is not IPv4")
+// draws returns the numbers of endpoints that services of a family have.
+func draws(f family, services map[Service]int) map[int]bool {
+	counts := make(map[int]bool)
+	for service, n := range services {
+		if n > 0 && service.isOf(f) {
+			counts[n] = true
+		}
+	}
+	return counts
+}
+
+// ErrAddress is in the error of an element that no table can have.
+var ErrAddress = errors.New("the address is not plain IPv4 or IPv6, or not of the family of the service")
 
 // check returns an error for each service that cannot be encoded.
 func (b *Batch) check() error {
 	bad := make(map[Service]int)
 	for slot, endpoint := range b.Slots {
-		if slot.Address.Addr().Is4() && (!endpoint.IsValid() || endpoint.Addr().Is4()) {
+		if slot.fits(endpoint) {
 			continue
 		}
 		if first, has := bad[slot.Service]; !has || slot.Number < first {
@@ -114,13 +123,13 @@ func (b *Batch) check() error {
 		}
 	}
 	for service := range b.Counts {
-		if _, has := bad[service]; !has && !service.Address.Addr().Is4() {
+		if _, has := bad[service]; !has && !service.fits(netip.AddrPort{}) {
 			bad[service] = -1
 		}
 	}
 	var refused []error
 	for service, slot := range bad {
-		refused = append(refused, &ElementError{service, slot, ErrNotIPv4})
+		refused = append(refused, &ElementError{service, slot, ErrAddress})
 	}
 	return errors.Join(refused...)
 }
@@ -128,30 +137,35 @@ func (b *Batch) check() error {
 // encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel
 // refuses another value for a key.
 func (b *Batch) encode(table string) *messages {
-	m := &messages{buf: make([]byte, 0, 256+80*len(b.Slots)+140*len(b.Counts))}
+	m := &messages{buf: make([]byte, 0, 256+120*len(b.Slots)+170*len(b.Counts))}
 	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	slotKey := func(slot Slot, _ netip.AddrPort) { m.key(slot.Service, slot.Number) }
-	elements(m, table, endpointsMap, messageDestroyElements, b.Slots, always, slotKey)
 	element := func(slot Slot, endpoint netip.AddrPort) { slotKey(slot, endpoint); m.endpoint(endpoint) }
-	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.Slots, netip.AddrPort.IsValid, element)
-
 	serviceKey := func(service Service, _ int) { m.key(service, -1) }
-	elements(m, table, servicesMap, messageDestroyElements, b.Counts, always, serviceKey)
 	verdict := func(service Service, n int) { serviceKey(service, n); m.gotoChain(drawName(n)) }
-	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.Counts, func(n int) bool { return n > 0 }, verdict)
-	elements(m, table, emptySet, messageDestroyElements, b.Counts, always, serviceKey)
-	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.Counts, func(n int) bool { return n == 0 }, serviceKey)
+	for _, f := range families {
+		slots := func(slot Slot, _ netip.AddrPort) bool { return slot.isOf(f) }
+		valid := func(slot Slot, endpoint netip.AddrPort) bool { return slot.isOf(f) && endpoint.IsValid() }
+		elements(m, f, table, endpointsMap, messageDestroyElements, b.Slots, slots, slotKey)
+		elements(m, f, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.Slots, valid, element)
+
+		services := func(service Service, _ int) bool { return service.isOf(f) }
+		drawn := func(service Service, n int) bool { return service.isOf(f) && n > 0 }
+		rejected := func(service Service, n int) bool { return service.isOf(f) && n == 0 }
+		elements(m, f, table, servicesMap, messageDestroyElements, b.Counts, services, serviceKey)
+		elements(m, f, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.Counts, drawn, verdict)
+		elements(m, f, table, emptySet, messageDestroyElements, b.Counts, services, serviceKey)
+		elements(m, f, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.Counts, rejected, serviceKey)
+	}
 	return m
 }
-
-func always[V any](V) bool { return true }
 
 // messageDestroyElements is NFT_MSG_DESTROYSETELEM: it deletes elements, and accepts that they are missing.
 const messageDestroyElements = 30
 
-// elements appends messages that change those elements of a set whose value is wanted.
+// elements appends messages that change those elements of a set that are wanted.
 func elements[K comparable, V any](
-	m *messages, table, set string, kind int, all map[K]V, wanted func(V) bool, appendElement func(K, V),
+	m *messages, f family, table, set string, kind int, all map[K]V, wanted func(K, V) bool, appendElement func(K, V),
 ) {
 	message, list := 0, 0
 	end := func() {
@@ -162,11 +176,11 @@ func elements[K comparable, V any](
 		list = 0
 	}
 	for k, v := range all {
-		if !wanted(v) {
+		if !wanted(k, v) {
 			continue
 		}
 		if list == 0 {
-			message = m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE, unix.NFPROTO_IPV4, 0)
+			message = m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE, byte(f.TableFamily), 0)
 			m.text(unix.NFTA_SET_ELEM_LIST_TABLE, table)
 			m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
 			list = m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
@@ -184,28 +198,24 @@ func elements[K comparable, V any](
 // that is, four bytes.
 func (m *messages) key(service Service, slot int) {
 	key := m.nest(unix.NFTA_SET_ELEM_KEY)
-	var value [16]byte
-	value[0] = byte(service.Protocol)
-	address := service.Address.Addr().As4()
-	copy(value[4:], address[:])
-	binary.BigEndian.PutUint16(value[8:], service.Address.Port())
-	if slot < 0 {
-		m.bytes(unix.NFTA_DATA_VALUE, value[:12])
-	} else {
+	value := appendAddrPort(append(make([]byte, 0, 28), byte(service.Protocol), 0, 0, 0), service.Address)
+	if slot >= 0 {
 		// The kernel draws a number of the machine's byte order.
-		binary.NativeEndian.PutUint32(value[12:], uint32(slot))
-		m.bytes(unix.NFTA_DATA_VALUE, value[:])
+		value = binary.NativeEndian.AppendUint32(value, uint32(slot))
 	}
+	m.bytes(unix.NFTA_DATA_VALUE, value)
 	m.close(key)
+}
+
+// appendAddrPort appends the address, which has registers of its own, and the port.
+func appendAddrPort(buf []byte, at netip.AddrPort) []byte {
+	buf, _ = at.Addr().AppendBinary(buf) // it returns no error
+	return append(binary.BigEndian.AppendUint16(buf, at.Port()), 0, 0)
 }
 
 func (m *messages) endpoint(endpoint netip.AddrPort) {
 	data := m.nest(unix.NFTA_SET_ELEM_DATA)
-	var value [8]byte
-	address := endpoint.Addr().As4()
-	copy(value[:], address[:])
-	binary.BigEndian.PutUint16(value[4:], endpoint.Port())
-	m.bytes(unix.NFTA_DATA_VALUE, value[:])
+	m.bytes(unix.NFTA_DATA_VALUE, appendAddrPort(make([]byte, 0, 20), endpoint))
 	m.close(data)
 }
 

@@ -83,7 +83,7 @@ func (c chain) hooked() (h hooked) {
 }
 
 // find reads a chain.
-func (t *Table) find(name string) (f found, err error) {
+func (t *single) find(name string) (f found, err error) {
 	err = t.ask(unix.NFT_MSG_GETCHAIN, 0, unix.NFTA_CHAIN_NAME, name, func(a answer) error {
 		data := a.data[nfHeader:]
 		hook := pick(data, unix.NFTA_CHAIN_HOOK)
@@ -119,23 +119,23 @@ func (r foundRule) isOurs() bool { return strings.HasPrefix(r.comment, program) 
 // is reports whether the kernel's chain is the one that this program would write.
 func (c chain) is(have found) bool {
 	return have.exists && have.hooked == c.hooked() && slices.EqualFunc(c.rules, have.rules, func(want rule, have foundRule) bool {
-		return have.comment == layout+want.comment && slices.EqualFunc(want.exprs, have.exprs, equal)
+		return have.comment == layout+want.comment && slices.EqualFunc(want.exprs, have.exprs, c.equal)
 	})
 }
 
 // equal reports whether the kernel's expression is the one that is wanted.
-func equal(want expr.Any, have attribute) bool {
-	message, err := expr.Marshal(unix.NFPROTO_IPV4, want)
+func (c chain) equal(want expr.Any, have attribute) bool {
+	message, err := expr.Marshal(byte(c.Table.Family), want)
 	if err != nil || text(message, unix.NFTA_EXPR_NAME) != text(have.value, unix.NFTA_EXPR_NAME) {
 		return false
 	}
 	decoded := reflect.New(reflect.TypeOf(want).Elem()).Interface().(expr.Any)
-	err = expr.Unmarshal(unix.NFPROTO_IPV4, pick(have.value, unix.NFTA_EXPR_DATA), decoded)
+	err = expr.Unmarshal(byte(c.Table.Family), pick(have.value, unix.NFTA_EXPR_DATA), decoded)
 	return err == nil && reflect.DeepEqual(want, decoded)
 }
 
 // wake makes the kernel call the chains of the table again, if another program has made it dormant.
-func (t *Table) wake() (writes bool, err error) {
+func (t *single) wake() (writes bool, err error) {
 	var flags uint32
 	err = t.ask(unix.NFT_MSG_GETTABLE, 0, 0, "", func(a answer) error {
 		flags = number(a.data[nfHeader:], unix.NFTA_TABLE_FLAGS)
@@ -151,7 +151,7 @@ func (t *Table) wake() (writes bool, err error) {
 		err = t.conn.Flush()
 	}
 	if err != nil {
-		return false, fmt.Errorf("wake table %s: %w", t.table.Name, err)
+		return false, fmt.Errorf("wake table %s: %w", t, err)
 	}
 	return true, nil
 }

@@ -62,12 +62,12 @@ func TestElementsWithALimitAreWrittenAgain(t *testing.T) {
 	before := p.Ruleset()
 
 	state(b)
-	m := b.encode(table.table.Name)
+	m, four := b.encode("services"), table.tables[0]
 	limit, err := expr.Marshal(unix.NFPROTO_IPV4, &expr.Limit{Type: expr.LimitTypePkts, Rate: 1, Unit: expr.LimitTimeDay, Burst: 5})
 	require.NoError(t, err)
 	limited := func(set string, key, data func()) {
-		elements(m, table.table.Name, set, messageDestroyElements, map[int]bool{0: true}, always, func(int, bool) { key() })
-		elements(m, table.table.Name, set, unix.NFT_MSG_NEWSETELEM, map[int]bool{0: true}, always, func(int, bool) {
+		m.element(four, set, messageDestroyElements, key)
+		m.element(four, set, unix.NFT_MSG_NEWSETELEM, func() {
 			key()
 			data()
 			e := m.nest(unix.NFTA_SET_ELEM_EXPR)

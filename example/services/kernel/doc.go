@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package kernel keeps the services of a node in one nftables table, and deletes flows that conntrack would
+// Package kernel keeps the services of a node in two tables of nftables, and deletes flows that conntrack would
 // still send to endpoints that are gone. It knows nothing of reconcilers: it writes what it is told and reads
 // back what is there.
 //
@@ -25,11 +25,14 @@
 // slot k is removed, the last one moves there, in the same [Batch]. From version 6.17 on, the kernel evaluates a
 // packet with one generation of the elements of a map, so that a replaced element is never missing.
 //
-// # Family
+// # Families
 //
-// The family of the table is ip, not inet. A key of a map has one width, so IPv6 needs maps, and chains, of its
-// own in either family: a table of family ip6 beside this one is as much code, and here no rule has to check
-// the version of the packet before it reads an address.
+// There are two tables of one name and one layout: one of family ip, and one of family ip6. A key of a map has one width, so
+// IPv6 needs maps and chains of its own in a table of family inet, too; and every rule there would have to check the version
+// of the packet before it reads an address. One transaction changes both tables.
+//
+// The first versions had the table of family ip only. [Open] keeps it, with all its elements: it adds the other table, and
+// replaces one rule of the old one, that of masquerading, in one transaction.
 //
 // On other systems than Linux the package is empty.
 package kernel

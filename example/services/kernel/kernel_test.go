@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -27,54 +28,60 @@ import (
 
 func TestConnectionsReachAllEndpoints(t *testing.T) {
 	n := newNetwork(t)
-	for _, service := range []Service{web, dns} {
-		n.set(service, 0, endpointAt(0), endpointAt(1), endpointAt(2))
-		clients := n.client.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
-		want := map[netip.Addr]bool{netip.MustParseAddr(clientAddress): true}
+	for _, service := range all {
+		first := []netip.AddrPort{endpointOf(service, 0), endpointOf(service, 1), endpointOf(service, 2)}
+		n.set(service, 0, first...)
+		clients := n.client.reaches(service, first...)
+		want := map[netip.Addr]bool{beside(service, clientAddress): true}
 		assert.Equal(t, want, clients, "the client's address stays")
-		n.node.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
+		n.node.reaches(service, first...)
 
-		n.set(service, 3, endpointAt(3))
-		n.client.reaches(service, endpointAt(3))
-		n.node.reaches(service, endpointAt(3))
+		n.set(service, 3, endpointOf(service, 3))
+		n.client.reaches(service, endpointOf(service, 3))
+		n.node.reaches(service, endpointOf(service, 3))
 	}
 }
 
 func TestEndpointReachesItself(t *testing.T) {
 	n := newNetwork(t)
-	for _, service := range []Service{web, dns} {
-		// The machine of the endpoints connects from its first address.
-		n.set(service, 0, endpointAt(0))
-		clients := n.endpoints.reaches(service, endpointAt(0))
-		want := map[netip.Addr]bool{netip.MustParseAddr(nodeAddress): true}
+	for _, service := range all {
+		// The machine of the endpoints connects from one of its addresses, which need not be the first.
+		n.set(service, 0, endpointOf(service, 0))
+		clients := map[netip.Addr]bool{}
+		n.endpoints.do(func() error {
+			g, err := askFrom(service, netip.AddrPortFrom(endpointOf(service, 0).Addr(), 0))
+			clients[g.Client.Addr()] = true
+			return err
+		})
+		want := map[netip.Addr]bool{beside(service, nodeAddress): true}
 		assert.Equal(t, want, clients, "it answers through the node")
 	}
 }
 
 func TestOnlyEqualAddressesAreMasqueraded(t *testing.T) {
 	n := newNetwork(t)
-	n.set(web, 0, endpointAt(0))
-	for half := range 8 {
-		from := endpointAt(0).Addr().As4()
-		from[half/2] ^= 0x10 >> (half % 2 * 4)
-		address := netip.AddrFrom4(from)
-		n.node.do(func() error {
-			lo, err := netlink.LinkByName("lo")
-			require.NoError(t, err)
-			addr, err := netlink.ParseAddr(address.String() + "/32")
-			require.NoError(t, err)
-			require.NoError(t, netlink.AddrAdd(lo, addr))
-			g, err := askFrom(web, netip.AddrPortFrom(address, 0))
-			require.NoError(t, err)
-			assert.Equal(t, address, g.Client.Addr())
-			return nil
-		})
+	for _, service := range []Service{web, twin(web)} {
+		n.set(service, 0, endpointOf(service, 0))
+		for half := range 2 * len(endpointOf(service, 0).Addr().AsSlice()) {
+			from := endpointOf(service, 0).Addr().AsSlice()
+			from[half/2] ^= 0x10 >> (half % 2 * 4)
+			address, _ := netip.AddrFromSlice(from)
+			n.node.do(func() error {
+				link, err := netlink.LinkByName("to-" + endpointAt(0).Addr().String())
+				require.NoError(t, err)
+				require.NoError(t, nettest.AddTo(link, netip.PrefixFrom(address, address.BitLen())))
+				g, err := askFrom(service, netip.AddrPortFrom(address, 0))
+				require.NoError(t, err)
+				assert.Equal(t, address, g.Client.Addr())
+				return nil
+			})
+		}
 	}
 }
 
 func TestServiceWithoutEndpointsRejects(t *testing.T) {
 	n := newNetwork(t)
-	for _, service := range []Service{web, dns} {
+	for _, service := range all {
 		n.set(service, 1)
 		n.client.do(func() error {
 			_, err := ask(service)
@@ -90,115 +97,116 @@ func TestServiceWithoutEndpointsRejects(t *testing.T) {
 			}
 			return nil
 		})
-		n.set(service, 0, endpointAt(0))
-		n.client.reaches(service, endpointAt(0))
-		n.node.reaches(service, endpointAt(0))
+		n.set(service, 0, endpointOf(service, 0))
+		n.client.reaches(service, endpointOf(service, 0))
+		n.node.reaches(service, endpointOf(service, 0))
 	}
 }
 
 // A service may have an address of the node, where something else listens.
 func TestServiceOfTheNodeRejects(t *testing.T) {
 	n := newNetwork(t)
-	service := Service{TCP, netip.MustParseAddrPort("10.1.0.1:80")}
-	n.node.do(func() error {
-		l, err := net.Listen("tcp", service.Address.String())
-		if err == nil {
-			t.Cleanup(func() { require.NoError(t, l.Close()) })
+	four := Service{TCP, netip.MustParseAddrPort("10.1.0.1:80")}
+	for _, service := range []Service{four, twin(four)} {
+		n.node.do(func() error {
+			l, err := net.Listen("tcp", service.Address.String())
+			if err == nil {
+				t.Cleanup(func() { require.NoError(t, l.Close()) })
+			}
+			return err
+		})
+		n.set(service, 0)
+		n.client.do(func() error {
+			_, err := ask(service)
+			assert.ErrorIs(t, err, unix.ECONNREFUSED)
+			return nil
+		})
+		n.set(service, 0, endpointOf(service, 0))
+		n.client.reaches(service, endpointOf(service, 0))
+	}
+}
+
+// searches calls a test for both families, with few flows, which the kernel searches, and with so many that they are searched
+// here: more returns them with the others.
+func searches(t *testing.T, service Service, test func(*network, Service, func(...Flow) []Flow)) {
+	for name, others := range map[string]int{"by the kernel": 0, "here": fewFlows} {
+		for _, service := range []Service{service, twin(service)} {
+			t.Run(service.String()+" "+name, func(t *testing.T) {
+				test(newNetwork(t), service, func(flows ...Flow) []Flow {
+					for i := range others {
+						flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
+					}
+					return flows
+				})
+			})
 		}
-		return err
-	})
-	n.set(service, 0)
-	n.client.do(func() error {
-		_, err := ask(service)
-		assert.ErrorIs(t, err, unix.ECONNREFUSED)
-		return nil
-	})
-	n.set(service, 0, endpointAt(0))
-	n.client.reaches(service, endpointAt(0))
+	}
 }
 
 func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
-	for name, others := range map[string]int{"searched by the kernel": 0, "searched here": fewFlows} {
-		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t)
-			forget := func(endpoint netip.AddrPort) {
-				flows := []Flow{{dns, endpoint}}
-				for i := range others {
-					flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
-				}
-				require.NoError(t, n.DeleteFlows(flows...))
-			}
-			n.client.do(func() error {
-				conn, err := dial(dns, netip.MustParseAddrPort(clientAddress+":5353"))
-				require.NoError(t, err)
-				defer func() { require.NoError(t, conn.Close()) }()
+	searches(t, dns, func(n *network, dns Service, more func(...Flow) []Flow) {
+		forget := func(endpoint netip.AddrPort) { require.NoError(n, n.DeleteFlows(more(Flow{dns, endpoint})...)) }
+		n.client.do(func() error {
+			conn, err := dial(dns, netip.AddrPortFrom(beside(dns, clientAddress), 5353))
+			require.NoError(n, err)
+			defer func() { require.NoError(n, conn.Close()) }()
 
-				// The service is unknown yet: the packet is lost outside.
-				_, err = conn.Write([]byte("hello"))
-				require.NoError(t, err)
-				n.waitForFlow(Flow{dns, dns.Address})
-				n.set(dns, 0, endpointAt(0))
-				forget(dns.Address)
+			// The service is unknown yet: the packet is lost outside.
+			_, err = conn.Write([]byte("hello"))
+			require.NoError(n, err)
+			n.waitForFlow(Flow{dns, dns.Address})
+			n.set(dns, 0, endpointOf(dns, 0))
+			forget(dns.Address)
+			answers := func(i int, why string) {
+				n.Helper()
 				g, err := nettest.Exchange(conn)
-				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.Endpoint)
-
-				n.set(dns, 1, endpointAt(1))
-				g, err = nettest.Exchange(conn)
-				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.Endpoint, "the flow exists")
-				forget(endpointAt(2))
-				g, err = nettest.Exchange(conn)
-				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.Endpoint, "another one was deleted")
-				forget(endpointAt(0))
-				g, err = nettest.Exchange(conn)
-				require.NoError(t, err)
-				assert.Equal(t, endpointAt(1), g.Endpoint)
-
-				n.set(dns, 1, endpointAt(2))
-				forget(netip.AddrPort{})
-				g, err = nettest.Exchange(conn)
-				require.NoError(t, err)
-				assert.Equal(t, endpointAt(2), g.Endpoint, "any flow")
-				return nil
-			})
+				require.NoError(n, err)
+				assert.Equal(n, endpointOf(dns, i), g.Endpoint, why)
+			}
+			answers(0, "the service is known")
+			n.set(dns, 1, endpointOf(dns, 1))
+			answers(0, "the flow exists")
+			forget(endpointOf(dns, 2))
+			answers(0, "another one was deleted")
+			forget(endpointOf(dns, 0))
+			answers(1, "its flow was deleted")
+			n.set(dns, 1, endpointOf(dns, 2))
+			forget(netip.AddrPort{})
+			answers(2, "any flow")
+			return nil
 		})
-	}
+	})
 }
 
 // A client whose first packet was lost, since the service was not known, sends it again, and is not lost.
 func TestConnectionThatIsNotEstablishedIsTranslated(t *testing.T) {
-	for name, others := range map[string]int{"searched by the kernel": 0, "searched here": fewFlows} {
-		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t)
-			answered := make(chan error, 1)
-			go func() {
-				answered <- n.client.try(func() error {
-					g, err := ask(web)
-					if err == nil && g.Endpoint != endpointAt(0) {
-						err = fmt.Errorf("%s answers", g.Endpoint)
-					}
-					return err
-				})
-			}()
-			n.waitForFlow(Flow{web, web.Address})
-			n.set(web, 0, endpointAt(0))
-			flows := []Flow{{web, web.Address}}
-			for i := range others {
-				flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
-			}
-			require.NoError(t, n.DeleteFlows(flows...))
-			require.NoError(t, <-answered)
-		})
-	}
+	searches(t, web, func(n *network, web Service, more func(...Flow) []Flow) {
+		answered := make(chan error, 1)
+		go func() {
+			answered <- n.client.try(func() error {
+				g, err := ask(web)
+				if err == nil && g.Endpoint != endpointOf(web, 0) {
+					err = fmt.Errorf("%s answers", g.Endpoint)
+				}
+				return err
+			})
+		}()
+		n.waitForFlow(Flow{web, web.Address})
+		n.set(web, 0, endpointOf(web, 0))
+		require.NoError(n, n.DeleteFlows(more(Flow{web, web.Address})...))
+		require.NoError(n, <-answered)
+	})
 }
 
 // waitForFlow waits until conntrack has a flow.
 func (n *network) waitForFlow(flow Flow) {
+	family := netlink.InetFamily(unix.AF_INET)
+	if flow.Address.Addr().Is6() {
+		family = unix.AF_INET6
+	}
 	n.node.do(func() error {
 		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
-			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
 			if err != nil || slices.ContainsFunc(flows, flowFilter(func(f Flow) bool { return f == flow }).MatchConntrackFlow) {
 				return err
 			}
@@ -207,12 +215,14 @@ func (n *network) waitForFlow(flow Flow) {
 	})
 }
 
-// state has two services and one that rejects.
+// state has two services of each family and one that rejects.
 func state(b *Batch) Listing {
 	l := Listing{
-		Counts: map[Service]int{web: 2, dns: 1, numberedService(9): 0},
+		Counts: map[Service]int{web: 2, dns: 1, numberedService(9): 0, twin(web): 2, twin(dns): 1, twin(numberedService(9)): 0},
 		Slots: map[Slot]netip.AddrPort{
 			{web, 0}: endpointAt(0), {web, 1}: endpointAt(1), {dns, 0}: endpointAt(2),
+			{twin(web), 0}: endpointOf(twin(web), 0), {twin(web), 1}: endpointOf(twin(web), 1),
+			{twin(dns), 0}: endpointOf(twin(dns), 2),
 		},
 	}
 	for slot, endpoint := range l.Slots {
@@ -256,9 +266,16 @@ func TestListingHasWhatWasCommitted(t *testing.T) {
 	b.SetSlot(Slot{dns, 0}, endpointAt(3))
 	b.SetSlot(Slot{dns, 0}, endpointAt(4)) // the last change counts
 	b.SetCount(numberedService(9), 3)
+	for _, service := range []Service{web, dns, numberedService(9)} {
+		b.DeleteService(twin(service))
+	}
+	b.DeleteSlot(Slot{twin(web), 0})
+	b.DeleteSlot(Slot{twin(web), 1})
+	b.SetSlot(Slot{twin(dns), 0}, endpointOf(twin(dns), 3))
 	require.NoError(t, table.Commit(b))
 	assert.Equal(t, Listing{
-		map[Service]int{dns: 0, numberedService(9): 3}, map[Slot]netip.AddrPort{{dns, 0}: endpointAt(4)},
+		map[Service]int{dns: 0, numberedService(9): 3},
+		map[Slot]netip.AddrPort{{dns, 0}: endpointAt(4), {twin(dns), 0}: endpointOf(twin(dns), 3)},
 	}, list(t, table))
 }
 
@@ -298,11 +315,13 @@ func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 	b := NewBatch()
 	want := state(b)
 	require.NoError(t, table.Commit(b))
-	for _, name := range []string{"prerouting", "draw-2"} {
-		conn.AddRule(&nftables.Rule{
-			Table: table.table, Chain: &nftables.Chain{Name: name, Table: table.table},
-			Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}},
-		})
+	for _, single := range table.tables {
+		for _, name := range []string{"prerouting", "draw-2"} {
+			conn.AddRule(&nftables.Rule{
+				Table: single.table, Chain: &nftables.Chain{Name: name, Table: single.table},
+				Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}},
+			})
+		}
 	}
 	require.NoError(t, conn.Flush())
 
@@ -310,12 +329,52 @@ func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 	assert.Equal(t, want, list(t, again))
 	b = NewBatch()
 	b.SetCount(dns, 2)
+	b.SetCount(twin(dns), 2)
 	require.NoError(t, again.Commit(b))
-	for name, count := range map[string]int{"prerouting": 1, "draw-2": 2} {
-		rules, err := conn.GetRules(table.table, &nftables.Chain{Name: name, Table: table.table})
-		require.NoError(t, err)
-		assert.Len(t, rules, count, name)
+	for _, single := range table.tables {
+		for name, count := range map[string]int{"prerouting": 1, "draw-2": 2} {
+			rules, err := conn.GetRules(single.table, &nftables.Chain{Name: name, Table: single.table})
+			require.NoError(t, err)
+			assert.Len(t, rules, count, name)
+		}
 	}
+}
+
+// The first version had no IPv6, and another rule that masquerades. Its services go on while it is replaced.
+func TestTableOfTheFirstVersionIsKept(t *testing.T) {
+	n := newNetwork(t)
+	conn := other(t, n.node)
+	n.set(web, 0, endpointAt(0))
+	want := list(t, n.Table)
+	four, six := n.tables[0].table, n.tables[1].table
+	conn.DelTable(six)
+	postrouting := &nftables.Chain{Name: "postrouting", Table: four}
+	conn.FlushChain(postrouting)
+	old := []expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}
+	zero := make([]byte, 4)
+	for _, mask := range halfBytes {
+		for i, register := range []uint32{keyRegister, addressRegister} {
+			old = append(old,
+				&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: uint32(12 + 4*i), Len: 4},
+				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: zero})
+		}
+		old = append(old, &expr.Lookup{SourceRegister: keyRegister, SetName: sameSet})
+	}
+	comment := userdata.AppendString(nil, userdata.TypeComment, "statekeel 1: from an endpoint to itself")
+	conn.AddRule(&nftables.Rule{Table: four, Chain: postrouting, Exprs: append(old, &expr.Masq{}), UserData: comment})
+	require.NoError(t, conn.Flush())
+	n.client.reaches(web, endpointAt(0))
+
+	before := n.node.Generation()
+	n.Table = openIn(t, n.node)
+	require.Equal(t, before+2, n.node.Generation(), "a transaction for each table")
+	require.Equal(t, want, list(t, n.Table))
+	n.client.reaches(web, endpointAt(0))
+	n.set(twin(web), 0, endpointOf(twin(web), 0))
+	n.client.reaches(twin(web), endpointOf(twin(web), 0))
+	before = n.node.Generation()
+	list(t, openIn(t, n.node))
+	require.Equal(t, before, n.node.Generation(), "an equal table gets no write")
 }
 
 func TestRefusedElementHasNoEffect(t *testing.T) {
@@ -328,7 +387,7 @@ func TestRefusedElementHasNoEffect(t *testing.T) {
 	require.NoError(t, table.Commit(b))
 
 	// No element refers to the chain for five endpoints now, so another program can delete it.
-	conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table.table})
+	conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table.tables[0].table})
 	require.NoError(t, conn.Flush())
 	change := func() error {
 		b.SetCount(dns, 5)
@@ -358,13 +417,14 @@ func TestErrorNamesTheElement(t *testing.T) {
 			b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
 		}
 		// The batch itself never asks for what the kernel refuses: so it gets a second value for a slot.
-		m := b.encode(table.table.Name)
+		m := b.encode("services")
 		again := map[Slot]netip.AddrPort{
 			{numberedService(300), 0}: endpointAt(0), {numberedService(300), 1}: endpointAt(0),
 			{numberedService(bad / 10), bad % 10}: endpointAt(1),
 		}
 		add := func(slot Slot, endpoint netip.AddrPort) { m.key(slot.Service, slot.Number); m.endpoint(endpoint) }
-		elements(m, table.table.Name, endpointsMap, unix.NFT_MSG_NEWSETELEM, again, always, add)
+		elements(m, table.tables[0].family, "services", endpointsMap, unix.NFT_MSG_NEWSETELEM, again,
+			func(Slot, netip.AddrPort) bool { return true }, add)
 		err := table.commit(m)
 		assert.Equal(t, errors.Join(&ElementError{numberedService(bad / 10), bad % 10, unix.EEXIST}), err)
 	}
@@ -393,7 +453,7 @@ func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 			require.NoError(t, table.Commit(b))
 			state(b)
 			require.NoError(t, table.Commit(b))
-			refuse(b, conn, table.table)
+			refuse(b, conn, table.tables[0].table)
 			require.Error(t, table.Commit(b))
 
 			conn.FlushRuleset()
@@ -408,7 +468,7 @@ func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	pairs := sets(table.table)[3]
+	pairs := table.tables[1].sets(table.tables[1].table)[3]
 	require.NoError(t, conn.SetDeleteElements(pairs, same()[1:]))
 	require.NoError(t, conn.SetAddElements(pairs, []nftables.SetElement{{Key: []byte{1, 2, 3, 4, 5, 6, 7, 8}}}))
 	require.NoError(t, conn.Flush())
@@ -436,11 +496,13 @@ func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
 func TestRulesOfARestoredTableAreWritten(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	conn.DelTable(table.table)
-	conn.AddTable(table.table)
-	for _, set := range sets(table.table) {
-		set.Concatenation = false
-		require.NoError(t, conn.AddSet(set, nil))
+	for _, single := range table.tables {
+		conn.DelTable(single.table)
+		conn.AddTable(single.table)
+		for _, set := range single.sets(single.table) {
+			set.Concatenation = false
+			require.NoError(t, conn.AddSet(set, nil))
+		}
 	}
 	require.NoError(t, conn.Flush())
 	assert.Equal(t, nothing, list(t, table))
@@ -452,22 +514,26 @@ func TestRulesOfARestoredTableAreWritten(t *testing.T) {
 
 // The name may be that of another program's table, whose rules must not be replaced.
 func TestTableOfAnotherProgramIsRefused(t *testing.T) {
+	for _, family := range families {
+		t.Run(fmt.Sprint(8*family.size, " bits"), func(t *testing.T) { refusesTableOfAnother(t, family.TableFamily) })
+	}
+}
+
+func refusesTableOfAnother(t *testing.T, family nftables.TableFamily) {
 	p := newPlace(t)
 	conn := other(t, p)
-	table := conn.AddTable(&nftables.Table{Name: "services", Family: nftables.TableFamilyIPv4})
+	table := conn.AddTable(&nftables.Table{Name: "services", Family: family})
 	chain := conn.AddChain(&nftables.Chain{
 		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{&expr.Masq{}}})
 	require.NoError(t, conn.Flush())
-	before := p.Generation()
 	p.do(func() error {
 		_, err := Open("services")
 		assert.ErrorIs(t, err, ErrTaken)
 		return nil
 	})
-	assert.Equal(t, before, p.Generation())
 	rules, err := conn.GetRules(table, chain)
 	require.NoError(t, err)
 	require.Len(t, rules, 1)
@@ -487,39 +553,46 @@ func TestTooLargeBatchHasNoEffect(t *testing.T) {
 	assert.Equal(t, want, list(t, table))
 }
 
-func TestOnlyIPv4IsAccepted(t *testing.T) {
+func TestAddressesThatNoTableCanHaveAreRefused(t *testing.T) {
 	table := openNew(t)
-	six := netip.MustParseAddrPort("[fd00::1]:80")
+	zone, mapped := netip.MustParseAddrPort("[fe80::1%eth0]:80"), netip.MustParseAddrPort("[::ffff:10.96.0.1]:80")
 	for name, change := range map[string]func(*Batch){
-		"tcp/[fd00::1]:80 slot 1":  func(b *Batch) { b.SetSlot(Slot{Service{TCP, six}, 1}, endpointAt(0)) },
-		"tcp/10.96.0.1:80 slot 2":  func(b *Batch) { b.SetSlot(Slot{web, 2}, six) },
-		"service tcp/[fd00::1]:80": func(b *Batch) { b.SetCount(Service{TCP, six}, 1) },
+		"tcp/[fe80::1%eth0]:80 slot 1":      func(b *Batch) { b.SetSlot(Slot{Service{TCP, zone}, 1}, zone) },
+		"tcp/10.96.0.1:80 slot 2":           func(b *Batch) { b.SetSlot(Slot{web, 2}, twin(web).Address) },
+		"tcp/[fd00::a60:1]:80 slot 2":       func(b *Batch) { b.SetSlot(Slot{twin(web), 2}, web.Address) },
+		"tcp/[fd00::a60:1]:80 slot 3":       func(b *Batch) { b.SetSlot(Slot{twin(web), 3}, zone) },
+		"tcp/[fd00::a60:1]:80 slot 4":       func(b *Batch) { b.SetSlot(Slot{twin(web), 4}, mapped) },
+		"service tcp/[fe80::1%eth0]:80":     func(b *Batch) { b.SetCount(Service{TCP, zone}, 1) },
+		"service tcp/[::ffff:10.96.0.1]:80": func(b *Batch) { b.SetCount(Service{TCP, mapped}, 1) },
+		"service tcp/invalid AddrPort":      func(b *Batch) { b.SetCount(Service{Protocol: TCP}, 1) },
 	} {
 		b := NewBatch()
 		b.SetCount(web, 1)
 		change(b)
-		assert.EqualError(t, table.Commit(b), "the kernel refuses "+name+": the address is not IPv4")
+		assert.EqualError(t, table.Commit(b),
+			"the kernel refuses "+name+": the address is not plain IPv4 or IPv6, or not of the family of the service")
 	}
 	assert.Equal(t, nothing, list(t, table))
 }
 
 // A caller that bisects a batch would otherwise build it again for each of a thousand services.
-func TestAllServicesThatAreNotIPv4AreNamed(t *testing.T) {
+func TestAllServicesThatNoTableCanHaveAreNamed(t *testing.T) {
 	table := openNew(t)
-	six := netip.MustParseAddrPort("[fd00::1]:80")
+	zone := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	b := NewBatch()
 	state(b)
-	b.SetSlot(Slot{web, 8}, six)
-	b.SetSlot(Slot{web, 7}, six)
-	b.SetSlot(Slot{dns, 3}, six)
-	b.SetSlot(Slot{Service{TCP, six}, 0}, endpointAt(0))
-	b.SetCount(Service{TCP, six}, 1)
-	b.SetCount(Service{UDP, six}, 0)
+	b.SetSlot(Slot{web, 8}, zone)
+	b.SetSlot(Slot{web, 7}, zone)
+	b.SetSlot(Slot{dns, 3}, twin(dns).Address)
+	b.SetSlot(Slot{Service{TCP, zone}, 0}, endpointAt(0))
+	b.SetCount(Service{TCP, zone}, 1)
+	b.SetCount(Service{UDP, zone}, 0)
+	b.DeleteService(Service{TCP, netip.AddrPortFrom(zone.Addr(), 81)})
 	joined, ok := table.Commit(b).(interface{ Unwrap() []error })
 	require.True(t, ok)
 	assert.ElementsMatch(t, []error{
-		&ElementError{web, 7, ErrNotIPv4}, &ElementError{dns, 3, ErrNotIPv4},
-		&ElementError{Service{TCP, six}, 0, ErrNotIPv4}, &ElementError{Service{UDP, six}, -1, ErrNotIPv4},
+		&ElementError{web, 7, ErrAddress}, &ElementError{dns, 3, ErrAddress},
+		&ElementError{Service{TCP, zone}, 0, ErrAddress}, &ElementError{Service{UDP, zone}, -1, ErrAddress},
 	}, joined.Unwrap())
 }
 
@@ -552,7 +625,7 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 }
 
 func TestTextOfAServiceIsParsed(t *testing.T) {
-	for _, service := range []Service{web, dns} {
+	for _, service := range all {
 		parsed, err := ParseService(service.String())
 		require.NoError(t, err)
 		require.Equal(t, service, parsed)

@@ -43,29 +43,52 @@ type chain struct {
 	rules []rule
 }
 
-// Registers: a key is loaded into the first four, and what a map has for it into the next ones. The kernel calls those
-// that begin a register of 16 bytes by the number of that.
+// family is what differs between the tables of IPv4 and IPv6.
+type family struct {
+	nftables.TableFamily
+	// size is that of an address, and source is where in a header that of the sender begins. The receiver's follows it.
+	size, source uint32
+	address      nftables.SetDatatype
+	// unreachable is what a host without a listener answers by ICMP.
+	unreachable uint8
+}
+
+var families = [...]family{
+	{nftables.TableFamilyIPv4, 4, 12, nftables.TypeIPAddr, 3},
+	{nftables.TableFamilyIPv6, 16, 8, nftables.TypeIP6Addr, 4},
+}
+
+// register returns the number of the n-th register of four bytes. The kernel calls one that begins a register of 16 bytes
+// by the number of that.
+func register(n uint32) uint32 {
+	if n%4 == 0 {
+		return unix.NFT_REG_1 + n/4
+	}
+	return unix.NFT_REG32_00 + n
+}
+
+// A key is loaded into the first registers: protocol, address, port, slot. What a map has for it is behind them.
 const (
 	keyRegister     = unix.NFT_REG_1
 	addressRegister = unix.NFT_REG32_00 + 1
-	portRegister    = unix.NFT_REG32_00 + 2
-	slotRegister    = unix.NFT_REG32_00 + 3
-	dataRegister    = unix.NFT_REG_2
-	dataPort        = unix.NFT_REG32_00 + 5
 )
 
+func (f family) port() uint32 { return 1 + f.size/4 }
+func (f family) slot() uint32 { return f.port() + 1 }
+func (f family) data() uint32 { return f.slot()/4*4 + 4 }
+
 // baseChains returns the chains that the kernel calls.
-func baseChains(table *nftables.Table) []chain {
-	toService := rule{"to as many endpoints as it has", append(serviceKey(), &expr.Lookup{
+func (f family) baseChains(table *nftables.Table) []chain {
+	toService := rule{"to as many endpoints as it has", append(f.serviceKey(), &expr.Lookup{
 		SourceRegister: keyRegister, SetName: servicesMap, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
 	})}
 	// A hook of NAT cannot reject, so the packets of new flows are looked up again where the kernel allows it. Those
 	// that were translated have the address of an endpoint there.
 	reject := rule{"a service without endpoints", slices.Concat(
-		[]expr.Any{&expr.Ct{Key: expr.CtKeySTATE, Register: keyRegister}}, anyBit(expr.CtStateBitNEW), serviceKey(),
+		[]expr.Any{&expr.Ct{Key: expr.CtKeySTATE, Register: keyRegister}}, anyBit(expr.CtStateBitNEW), f.serviceKey(),
 		[]expr.Any{
 			&expr.Lookup{SourceRegister: keyRegister, SetName: emptySet},
-			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: icmpPortUnreachable},
+			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: f.unreachable},
 		})}
 	var chains []chain
 	accept := nftables.ChainPolicyAccept
@@ -78,7 +101,7 @@ func baseChains(table *nftables.Table) []chain {
 	}{
 		{"prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, toService},
 		{"output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest, toService},
-		{"postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, hairpin()},
+		{"postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, f.hairpin()},
 		{"reject-input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, reject},
 		{"reject-forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, reject},
 		{"reject-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, reject},
@@ -90,26 +113,24 @@ func baseChains(table *nftables.Table) []chain {
 	return chains
 }
 
-// icmpPortUnreachable is what a host without a listener answers.
-const icmpPortUnreachable = 3
-
 // drawName is the name of the chain that chooses one of n endpoints.
 func drawName(n int) string { return drawPrefix + strconv.Itoa(n) }
 
 const drawPrefix = "draw-"
 
 // drawChain returns the chain that chooses one of n endpoints.
-func drawChain(table *nftables.Table, n int) chain {
+func (f family) drawChain(table *nftables.Table, n int) chain {
+	address, port := register(f.data()), register(f.data()+f.size/4)
 	toEndpoint := []expr.Any{
-		&expr.Lookup{SourceRegister: keyRegister, SetName: endpointsMap, DestRegister: dataRegister, IsDestRegSet: true},
+		&expr.Lookup{SourceRegister: keyRegister, SetName: endpointsMap, DestRegister: address, IsDestRegSet: true},
 		&expr.NAT{
-			Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4,
-			RegAddrMin: dataRegister, RegAddrMax: dataRegister, RegProtoMin: dataPort, RegProtoMax: dataPort, Specified: true,
+			Type: expr.NATTypeDestNAT, Family: uint32(f.TableFamily),
+			RegAddrMin: address, RegAddrMax: address, RegProtoMin: port, RegProtoMax: port, Specified: true,
 		},
 	}
 	draw := func(n int) []expr.Any {
-		numgen := &expr.Numgen{Register: slotRegister, Modulus: uint32(n), Type: unix.NFT_NG_RANDOM}
-		return slices.Concat(serviceKey(), []expr.Any{numgen}, toEndpoint)
+		numgen := &expr.Numgen{Register: register(f.slot()), Modulus: uint32(n), Type: unix.NFT_NG_RANDOM}
+		return slices.Concat(f.serviceKey(), []expr.Any{numgen}, toEndpoint)
 	}
 	c := chain{Chain: nftables.Chain{Name: drawName(n), Table: table}}
 	if n > 1 {
@@ -122,18 +143,20 @@ func drawChain(table *nftables.Table, n int) chain {
 }
 
 // serviceKey loads the key of a service: protocol, address and port, to which the packet goes.
-func serviceKey() []expr.Any {
+func (f family) serviceKey() []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: keyRegister},
-		&expr.Payload{DestRegister: addressRegister, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
-		&expr.Payload{DestRegister: portRegister, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Payload{
+			DestRegister: addressRegister, Base: expr.PayloadBaseNetworkHeader, Offset: f.source + f.size, Len: f.size,
+		},
+		&expr.Payload{DestRegister: register(f.port()), Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 	}
 }
 
 // statusDNAT is the bit of a flow whose destination was translated.
 const statusDNAT = 1 << 5
 
-// halfBytes are the masks of an address's half bytes. The last ones differ most often.
+// halfBytes are the masks of the half bytes of four bytes of an address. The last ones differ most often.
 var halfBytes = func() (masks [8][4]byte) {
 	for i := range masks {
 		masks[i][3-i/2] = 0x0f << (i % 2 * 4)
@@ -143,18 +166,22 @@ var halfBytes = func() (masks [8][4]byte) {
 
 // hairpin masquerades flows from an endpoint through a service to itself, as kube-proxy does: the endpoint would
 // answer itself directly, with an address that the flow does not have. A rule cannot compare two addresses, so
-// it looks up whether each half byte is the same.
-func hairpin() rule {
+// it looks up whether each half byte is the same. The kernel allows a rule 4,095 bytes, of which this takes 3,550 for IPv6:
+// so four bytes at a time are loaded once.
+func (f family) hairpin() rule {
 	zero := make([]byte, 4)
 	exprs := append([]expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}, anyBit(statusDNAT)...)
-	for _, mask := range halfBytes {
-		for i, register := range []uint32{keyRegister, addressRegister} {
-			offset := uint32(12 + 4*i) // of the source, and of the destination
+	sender, receiver := register(f.data()), register(f.data()+1)
+	for at := f.source + f.size - 4; at >= f.source; at -= 4 {
+		exprs = append(exprs,
+			&expr.Payload{DestRegister: sender, Base: expr.PayloadBaseNetworkHeader, Offset: at, Len: 4},
+			&expr.Payload{DestRegister: receiver, Base: expr.PayloadBaseNetworkHeader, Offset: at + f.size, Len: 4})
+		for _, mask := range halfBytes {
 			exprs = append(exprs,
-				&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: zero})
+				&expr.Bitwise{SourceRegister: sender, DestRegister: keyRegister, Len: 4, Mask: mask[:], Xor: zero},
+				&expr.Bitwise{SourceRegister: receiver, DestRegister: addressRegister, Len: 4, Mask: mask[:], Xor: zero},
+				&expr.Lookup{SourceRegister: keyRegister, SetName: sameSet})
 		}
-		exprs = append(exprs, &expr.Lookup{SourceRegister: keyRegister, SetName: sameSet})
 	}
 	return rule{"from an endpoint to itself", append(exprs, &expr.Masq{})}
 }
@@ -184,12 +211,12 @@ func anyBit(bits uint32) []expr.Any {
 }
 
 // sets returns the maps and sets of a table. The type of a slot is that of marks, which nft prints in a key: it
-// has no plain number of a known width there.
-func sets(table *nftables.Table) []*nftables.Set {
-	key := []nftables.SetDatatype{nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService}
+// has no plain number of a known width there. Pairs of half bytes are of four bytes each in both families.
+func (f family) sets(table *nftables.Table) []*nftables.Set {
+	key := []nftables.SetDatatype{nftables.TypeInetProto, f.address, nftables.TypeInetService}
 	service := nftables.MustConcatSetType(key...)
 	slot := nftables.MustConcatSetType(append(key, nftables.TypeMark)...)
-	endpoint := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
+	endpoint := nftables.MustConcatSetType(f.address, nftables.TypeInetService)
 	pair := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
 	// The library would number them by a variable that all connections share without a lock.
 	return []*nftables.Set{

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -29,40 +30,47 @@ type Listing struct {
 	Slots  map[Slot]netip.AddrPort
 }
 
-// List reads everything back. A table that another program has deleted is empty. Chains in use, rules and sets that are not
+// List reads everything back. What was in a table that another program has deleted is gone. Chains in use, rules and sets that are not
 // as they should be are written again, as by [Open], and elements that no [Batch] can write are deleted: nothing else would
 // find out.
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	all := Listing{map[Service]int{}, map[Slot]netip.AddrPort{}}
+	for _, single := range t.tables {
+		l, err := t.list(single)
+		if err != nil {
+			return Listing{}, fmt.Errorf("list table %s: %w", single, err)
+		}
+		maps.Copy(all.Counts, l.Counts)
+		maps.Copy(all.Slots, l.Slots)
+	}
+	return all, nil
+}
+
+func (t *Table) list(single *single) (Listing, error) {
 	for range attempts {
-		l, junk, err := t.read()
+		l, junk, err := single.read()
 		if err == nil && len(junk.buf) > 0 {
 			if err = t.commit(&junk); err == nil || errors.Is(err, unix.ENOENT) {
 				continue
 			}
 		}
 		if err != nil {
-			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+			return Listing{}, err
 		}
 		// The chains that are not in use may be gone too: the next commit that needs one looks.
-		clear(t.written)
-		counts := make(map[int]bool)
-		for _, n := range l.Counts {
-			if n > 0 {
-				counts[n] = true
-			}
-		}
+		clear(single.written)
 		// If rules were missing, so may be elements that were read before.
-		if writes, err := t.ensure(baseChains(t.table), counts); err != nil || !writes {
+		if writes, err := single.ensure(true, draws(single.family, l.Counts)); err != nil || !writes {
 			return l, err
 		}
 	}
-	return Listing{}, fmt.Errorf("list table %s: its rules change all the time", t.table.Name)
+	return Listing{}, errors.New("its rules change all the time")
 }
 
 // read returns what the table has, and a transaction without an end that deletes elements of others, or nothing.
-func (t *Table) read() (l Listing, junk messages, err error) {
+func (t *single) read() (l Listing, junk messages, err error) {
 	slots, err := dump(t, &junk, endpointsMap, func(e element) (Slot, netip.AddrPort, bool) {
 		slot, valid := e.slot()
 		return slot, e.endpoint(), valid
@@ -96,9 +104,9 @@ const attempts = 10
 // dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
 // time after many were added or deleted, it skips some: so the set is read until all are there. It adds the deletion
 // of elements whose entry is not valid to a transaction. A set that is described otherwise has no elements: it is replaced.
-func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
+func dump[K comparable, V any](t *single, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
 	isWanted := func(s *nftables.Set) bool { return s.Name == set }
-	description := sets(t.table)[slices.IndexFunc(sets(t.table), isWanted)]
+	description := t.sets(t.table)[slices.IndexFunc(t.sets(t.table), isWanted)]
 	for i := range attempts {
 		time.Sleep(time.Duration(i) * 10 * time.Millisecond) // on a busy machine the kernel takes its time, too
 		state, err := t.set(set)
@@ -124,7 +132,7 @@ func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(
 			return nil, fmt.Errorf("read %s: %w", set, err)
 		}
 		if len(all)+counted == state.count {
-			junk.deletion(t.table.Name, set, others)
+			junk.deletion(t, set, others)
 			return all, nil
 		}
 	}
@@ -132,15 +140,19 @@ func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(
 }
 
 // deletion appends messages that delete elements, which are as the kernel sends them.
-func (m *messages) deletion(table, set string, others [][]byte) {
+func (m *messages) deletion(t *single, set string, others [][]byte) {
 	if len(others) > 0 && len(m.buf) == 0 {
 		m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	}
 	for _, raw := range others {
-		elements(m, table, set, messageDestroyElements, map[int]bool{0: true}, always, func(int, bool) {
-			m.buf = append(m.buf, raw...)
-		})
+		m.element(t, set, messageDestroyElements, func() { m.buf = append(m.buf, raw...) })
 	}
+}
+
+// element appends a message that changes one element of a set.
+func (m *messages) element(t *single, set string, kind int, appendElement func()) {
+	elements(m, t.family, t.table.Name, set, kind, map[int]bool{0: true}, func(int, bool) bool { return true },
+		func(int, bool) { appendElement() })
 }
 
 // setCount is the attribute NFTA_SET_COUNT, which kernels have from version 6.16 on.
@@ -160,7 +172,7 @@ type setState struct {
 }
 
 // set reads the description of a set, and how many elements it has.
-func (t *Table) set(name string) (s setState, err error) {
+func (t *single) set(name string) (s setState, err error) {
 	s.count = absent
 	err = t.ask(unix.NFT_MSG_GETSET, 0, unix.NFTA_SET_NAME, name, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
@@ -211,7 +223,7 @@ func (s setState) fits(want *nftables.Set) bool {
 }
 
 // elements calls yield for the elements of a set.
-func (t *Table) elements(set string, yield func(element)) error {
+func (t *single) elements(set string, yield func(element)) error {
 	return t.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_SET, set, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
 			if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
@@ -229,9 +241,9 @@ func (t *Table) elements(set string, yield func(element)) error {
 }
 
 // ask sends a request about the table, or what it has under a name, and calls yield for each answer with data.
-func (t *Table) ask(kind, flags, nameKind int, name string, yield func(answer) error) error {
+func (t *single) ask(kind, flags, nameKind int, name string, yield func(answer) error) error {
 	var m messages
-	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_IPV4, 0)
+	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, byte(t.TableFamily), 0)
 	// All requests name the table by the same attribute.
 	m.text(unix.NFTA_TABLE_NAME, t.table.Name)
 	if name != "" {
@@ -310,27 +322,32 @@ func decodeElement(buf []byte) (e element, err error) {
 
 // service returns the service of an element, if a batch can write its key.
 func (e element) service() (s Service, valid bool) {
-	if len(e.key) < 12 || e.key[1]|e.key[2]|e.key[3]|e.key[10]|e.key[11] != 0 {
+	end := 12
+	if len(e.key) > 16 {
+		end = 24
+	}
+	if len(e.key) < end || e.key[1]|e.key[2]|e.key[3] != 0 {
 		return s, false
 	}
-	return Service{Protocol(e.key[0]), addrPort(e.key[4:])}, true
+	address, valid := addrPort(e.key[4:end])
+	return Service{Protocol(e.key[0]), address}, valid
 }
 
 // slot returns the slot of an element, if a batch can write its key.
 func (e element) slot() (s Slot, valid bool) {
-	if s.Service, valid = e.service(); !valid || len(e.key) != 16 {
+	if s.Service, valid = e.service(); !valid || len(e.key) != 16 && len(e.key) != 28 {
 		return s, false
 	}
-	s.Number = int(binary.NativeEndian.Uint32(e.key[12:]))
+	s.Number = int(binary.NativeEndian.Uint32(e.key[len(e.key)-4:]))
 	return s, s.Number < MaxSlots
 }
 
 // endpoint returns the endpoint of an element, or the zero value if a batch would write something else.
-func (e element) endpoint() netip.AddrPort {
-	if e.odd || len(e.data) != 8 {
-		return netip.AddrPort{}
+func (e element) endpoint() (endpoint netip.AddrPort) {
+	if !e.odd {
+		endpoint, _ = addrPort(e.data)
 	}
-	return addrPort(e.data)
+	return endpoint
 }
 
 // count returns the number of endpoints of a service, or absent if a batch would write something else.
@@ -341,9 +358,14 @@ func (e element) count() int {
 	return countOf(e.chain)
 }
 
-// addrPort decodes an address and a port, in a register each.
-func addrPort(registers []byte) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(registers)), binary.BigEndian.Uint16(registers[4:]))
+// addrPort decodes an address and a port, if a batch can write them. The port has a register of its own.
+func addrPort(registers []byte) (at netip.AddrPort, valid bool) {
+	n := max(0, len(registers)-4)
+	address, valid := netip.AddrFromSlice(registers[:n])
+	if !valid || address.Is4In6() || registers[n+2]|registers[n+3] != 0 {
+		return at, false
+	}
+	return netip.AddrPortFrom(address, binary.BigEndian.Uint16(registers[n:])), true
 }
 
 // countOf returns the number in the name of a chain that draws, or absent if it is another chain.

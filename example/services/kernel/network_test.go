@@ -56,6 +56,25 @@ var (
 	dns = Service{UDP, netip.MustParseAddrPort("10.96.0.1:53")}
 )
 
+// twin returns a service of IPv6 beside one of IPv4.
+func twin(s Service) Service { return Service{s.Protocol, nettest.TwinOf(s.Address)} }
+
+// all are the services of the tests, of both families.
+var all = []Service{web, dns, twin(web), twin(dns)}
+
+// beside returns an address, or its twin if the service is of IPv6.
+func beside(s Service, address string) netip.Addr {
+	if a := netip.MustParseAddr(address); s.Address.Addr().Is4() {
+		return a
+	}
+	return nettest.Twin(netip.MustParseAddr(address))
+}
+
+// endpointOf returns an endpoint of the family of a service.
+func endpointOf(s Service, n int) netip.AddrPort {
+	return netip.AddrPortFrom(beside(s, endpointAt(n).Addr().String()), endpointAt(n).Port())
+}
+
 func newNetwork(t *testing.T) *network {
 	n := nettest.NewNetwork(t)
 	node := place{n.Node}

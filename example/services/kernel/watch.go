@@ -21,13 +21,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Changes are what other programs have changed in a table.
+// Changes are what other programs have changed in a [Table].
 type Changes struct {
 	// By is the name of the program that made the last of them, if the kernel has said so.
 	By string
 	// Slots are those that were added or deleted. Number is -1 for the service itself. A slot may be in it twice.
 	Slots []Slot
-	// Rules is set if the table, chains, rules or sets of this program were changed: [Table.Repair] restores them.
+	// Rules is set if tables, chains, rules or sets of this program were changed: [Table.Repair] restores them.
 	Rules bool
 	// More is set if other elements may have been changed too: a set was deleted, an element is none of this program, events
 	// were lost, or there are too many slots.
@@ -74,7 +74,7 @@ func (t *Table) watch() error {
 	return errors.Join(failed, os.NewSyscallError("setsockopt", err))
 }
 
-// Changed waits until another program has changed the table since [Open], or since the last call, and returns what all such
+// Changed waits until another program has changed a table since [Open], or since the last call, and returns what all such
 // programs have. It returns the error of ctx if that ends first. One goroutine at a time may call it.
 func (t *Table) Changed(ctx context.Context) (Changes, error) {
 	deadline := func(at time.Time) { _ = t.events.conn.SetReadDeadline(at) }
@@ -94,18 +94,18 @@ func (t *Table) Changed(ctx context.Context) (Changes, error) {
 		case ctx.Err() != nil:
 			return c, context.Cause(ctx)
 		case failed != nil:
-			return c, fmt.Errorf("watch table %s: %w", t.table.Name, failed)
+			return c, fmt.Errorf("watch nftables: %w", failed)
 		case errors.Is(err, unix.EAGAIN):
 			return c, nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOBUFS):
 			c.Rules, c.More, within = true, true, false
 		case err != nil:
-			return c, fmt.Errorf("watch table %s: %w", t.table.Name, os.NewSyscallError("recvfrom", err))
+			return c, fmt.Errorf("watch nftables: %w", os.NewSyscallError("recvfrom", err))
 		default:
 			all, err := syscall.ParseNetlinkMessage(t.events.buf[:n])
 			if err != nil {
-				return c, fmt.Errorf("watch table %s: %w", t.table.Name, err)
+				return c, fmt.Errorf("watch nftables: %w", err)
 			}
 			for _, m := range all {
 				if m.Header.Type != unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN {
@@ -126,17 +126,25 @@ const (
 	messageDestroySet
 )
 
-// changed adds what an event says, and reports whether it is about the table.
+// changed adds what an event says, and reports whether it is about one of the tables.
 func (t *Table) changed(c *Changes, m syscall.NetlinkMessage) bool {
-	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < nfHeader || m.Data[0] != byte(t.table.Family) {
+	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < nfHeader {
 		return false
 	}
-	data := m.Data[nfHeader:]
+	for _, single := range t.tables {
+		if m.Data[0] == byte(single.TableFamily) {
+			return single.changed(c, m.Header.Type&0xff, m.Data[nfHeader:])
+		}
+	}
+	return false
+}
+
+func (t *single) changed(c *Changes, kind uint16, data []byte) bool {
 	// All events name the table by the same attribute.
 	if text(data, unix.NFTA_TABLE_NAME) != t.table.Name {
 		return false
 	}
-	switch m.Header.Type & 0xff {
+	switch kind {
 	case unix.NFT_MSG_NEWTABLE:
 		c.Rules = true
 	case unix.NFT_MSG_DELTABLE, messageDestroyTable:
@@ -181,12 +189,12 @@ func (c *Changes) elements(set string, list []byte) {
 }
 
 // hasChain reports whether a chain is one of this program, and hasSet whether a set is.
-func (t *Table) hasChain(name string) bool {
-	return countOf(name) > 0 || slices.ContainsFunc(baseChains(t.table), func(c chain) bool { return c.Name == name })
+func (t *single) hasChain(name string) bool {
+	return countOf(name) > 0 || slices.ContainsFunc(t.baseChains(t.table), func(c chain) bool { return c.Name == name })
 }
 
-func (t *Table) hasSet(name string) bool {
-	return slices.ContainsFunc(sets(t.table), func(s *nftables.Set) bool { return s.Name == name })
+func (t *single) hasSet(name string) bool {
+	return slices.ContainsFunc(t.sets(t.table), func(s *nftables.Set) bool { return s.Name == name })
 }
 
 // Repair makes the chains in use, their rules and the sets be as they should, as [Table.List] does, without reading the
@@ -194,26 +202,33 @@ func (t *Table) hasSet(name string) bool {
 func (t *Table) Repair() (wrote bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts := make(map[int]bool, len(t.written))
-	for name := range t.written {
-		counts[countOf(name)] = true
+	for _, single := range t.tables {
+		counts := make(map[int]bool, len(single.written))
+		for name := range single.written {
+			counts[countOf(name)] = true
+		}
+		clear(single.written)
+		writes, err := single.ensure(true, counts)
+		if wrote = wrote || writes; err != nil {
+			return wrote, err
+		}
 	}
-	clear(t.written)
-	return t.ensure(baseChains(t.table), counts)
+	return wrote, nil
 }
 
-// Get reads back what the table has of one service, as [Table.List] does: its number of endpoints, and the slots that are
+// Get reads back what its table has of one service, as [Table.List] does: its number of endpoints, and the slots that are
 // numbered below that, or below the argument.
 func (t *Table) Get(service Service, slots int) (Listing, error) {
 	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
-	if !service.Address.Addr().Is4() {
+	if !service.fits(netip.AddrPort{}) {
 		return l, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	of := t.tables[slices.IndexFunc(t.tables[:], func(single *single) bool { return service.isOf(single.family) })]
 	err := errors.Join(
-		t.get(servicesMap, service, -1, 0, func(e element) { l.Counts[service] = e.count() }),
-		t.get(emptySet, service, -1, 0, func(e element) {
+		of.get(servicesMap, service, -1, 0, func(e element) { l.Counts[service] = e.count() }),
+		of.get(emptySet, service, -1, 0, func(e element) {
 			if _, both := l.Counts[service]; both || e.odd {
 				l.Counts[service] = absent
 			} else {
@@ -223,25 +238,25 @@ func (t *Table) Get(service Service, slots int) (Listing, error) {
 	const atOnce = 100 // the socket has room for the answers
 	end := min(max(slots, l.Counts[service]), MaxSlots)
 	for from := 0; err == nil && from < end; from += atOnce {
-		err = t.get(endpointsMap, service, from, min(from+atOnce, end), func(e element) {
+		err = of.get(endpointsMap, service, from, min(from+atOnce, end), func(e element) {
 			if slot, valid := e.slot(); valid {
 				l.Slots[slot] = e.endpoint()
 			}
 		})
 	}
 	if err != nil {
-		return Listing{}, fmt.Errorf("read %s of table %s: %w", service, t.table.Name, err)
+		return Listing{}, fmt.Errorf("read %s of table %s: %w", service, of, err)
 	}
 	return l, nil
 }
 
 // get asks a set for the elements of slots, those with numbers of at least from and below to, or for that of the service if
 // from is -1. It calls yield for each that is there.
-func (t *Table) get(set string, service Service, from, to int, yield func(element)) error {
+func (t *single) get(set string, service Service, from, to int, yield func(element)) error {
 	var m messages
 	for slot := from; slot < to; slot++ {
 		// Of several in one message, the kernel leaves out those behind one that is missing.
-		message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, 0, unix.NFPROTO_IPV4, 0)
+		message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, 0, byte(t.TableFamily), 0)
 		m.text(unix.NFTA_SET_ELEM_LIST_TABLE, t.table.Name)
 		m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
 		list := m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)

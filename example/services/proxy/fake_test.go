@@ -72,8 +72,8 @@ func (f *fake) check(b *kernel.Batch) error {
 	}
 	refused := func(service kernel.Service, slot int, addresses ...netip.AddrPort) error {
 		for _, a := range append(addresses, service.Address) {
-			if a.IsValid() && !a.Addr().Is4() {
-				return &kernel.ElementError{Service: service, Slot: slot, Err: kernel.ErrNotIPv4}
+			if a.IsValid() && (a.Addr().Zone() != "" || a.Addr().BitLen() != service.Address.Addr().BitLen()) {
+				return &kernel.ElementError{Service: service, Slot: slot, Err: kernel.ErrAddress}
 			}
 		}
 		if f.refuses != nil {

@@ -24,7 +24,7 @@ type foreign struct {
 	own  *nftables.Table
 }
 
-// ours returns the table of the program.
+// ours returns the table of the program that a foreign chain is in.
 func ours() *nftables.Table {
 	return &nftables.Table{Name: "services", Family: nftables.TableFamilyIPv4}
 }
@@ -68,7 +68,7 @@ func (f *foreign) dump() (texts []string) {
 	require.NoError(f, err)
 	for _, table := range tables {
 		texts = append(texts, fmt.Sprint("table ", table.Family, table.Name))
-		own := table.Name == "services" && table.Family == nftables.TableFamilyIPv4
+		own := table.Name == "services" && table.Family != nftables.TableFamilyINet
 		chains, err := f.conn.ListChainsOfTableFamily(table.Family)
 		require.NoError(f, err)
 		for _, c := range chains {
@@ -78,7 +78,7 @@ func (f *foreign) dump() (texts []string) {
 			rules, err := f.conn.GetRules(table, c)
 			require.NoError(f, err)
 			for _, r := range rules {
-				texts = append(texts, fmt.Sprintf("%s %s rule: %d expressions", table.Name, c.Name, len(r.Exprs)))
+				texts = append(texts, fmt.Sprintf("%v %s %s rule: %d expressions", table.Family, table.Name, c.Name, len(r.Exprs)))
 			}
 		}
 		if own {

@@ -37,9 +37,23 @@ var (
 	web   = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.1:80")}
 	dns   = kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("10.96.0.1:53")}
 	admin = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.2:80")}
+	six   = twin(web)
 )
 
+// twin returns a service of IPv6 beside one of IPv4.
+func twin(at kernel.Service) kernel.Service {
+	return kernel.Service{Protocol: at.Protocol, Address: nettest.TwinOf(at.Address)}
+}
+
 func endpointAt(n int) netip.AddrPort { return nettest.EndpointAt(n) }
+
+// endpointOf returns an endpoint of the family of a service.
+func endpointOf(at kernel.Service, n int) netip.AddrPort {
+	if at.Address.Addr().Is6() {
+		return nettest.TwinOf(endpointAt(n))
+	}
+	return endpointAt(n)
+}
 
 // wish is a service with its endpoints, of one port that has no name.
 type wish struct {
@@ -58,7 +72,7 @@ type wished struct {
 func service(name string, at kernel.Service, endpoints ...int) *wish {
 	w := &wish{Name: name, At: at}
 	for _, n := range endpoints {
-		w.Endpoints = append(w.Endpoints, wished{endpointAt(n), true})
+		w.Endpoints = append(w.Endpoints, wished{endpointOf(at, n), true})
 	}
 	return w
 }
@@ -109,9 +123,9 @@ var kernelCannot = []string{"success without effect", "late effect"}
 // that another one had.
 func states() [][]*wish {
 	return [][]*wish{
-		{service("web", web, 0, 1, 2), service("dns", dns, 0, 1), service("admin", admin, 4)},
-		{service("web", web, 2, 3), service("dns", dns), service("admin", admin, 4, 5)},
-		{service("other", web, 5), service("dns", dns, 1, 2, 3)},
+		{service("web", web, 0, 1, 2), service("dns", dns, 0, 1), service("admin", admin, 4), service("six", six, 0, 1)},
+		{service("web", web, 2, 3), service("dns", dns), service("admin", admin, 4, 5), service("six", six, 1, 2, 3)},
+		{service("other", web, 5), service("dns", dns, 1, 2, 3), service("six", six)},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func isDraw(name string) bool { return strings.HasPrefix(name, "draw-") }
 
 // isOurs reports whether an object is of the program.
 func isOurs(o nettest.Object) bool {
-	return o.Family == "ip" && o.Table == "services" && (o.Kind == "table" || isDraw(o.Name) ||
+	return (o.Family == "ip" || o.Family == "ip6") && o.Table == "services" && (o.Kind == "table" || isDraw(o.Name) ||
 		slices.Contains(baseNames, o.Name) || slices.Contains(setNames, o.Name))
 }
 
@@ -98,8 +99,23 @@ func (v *vandal) set() string {
 		one(v, "", "size 20;", "timeout 1d;", "flags interval;", "flags constant;", "flags dynamic, timeout; timeout 2s;", "limit rate 1/day;"))
 }
 
-// change returns a script that changes what is the program's, and what it does to what the vandal has.
+// change returns a script that changes what is the program's, in one of its tables, and what it does to what the vandal has.
 func (v *vandal) change() (script, shared string) {
+	if script, shared = v.change4(); v.IntN(2) == 0 {
+		return sixth(script), sixth(shared)
+	}
+	return script, shared
+}
+
+var address = regexp.MustCompile(`\b10\.[0-9.]+`)
+
+// sixth returns a script that does to the table of IPv6 what another one does to that of IPv4.
+func sixth(script string) string {
+	script = strings.NewReplacer("ip services", "ip6 services", "ip daddr", "ip6 daddr", "ipv4_addr", "ipv6_addr").Replace(script)
+	return address.ReplaceAllStringFunc(script, func(a string) string { return nettest.Twin(netip.MustParseAddr(a)).String() })
+}
+
+func (v *vandal) change4() (script, shared string) {
 	const flush = "flush table ip services"
 	chain, set := v.chain(), one(v, setNames...)
 	switch v.IntN(16) {
@@ -130,7 +146,7 @@ func (v *vandal) change() (script, shared string) {
 	case 13:
 		return "delete element ip services " + v.element(), ""
 	case 14:
-		script := one(v, flush, "delete table ip services; add table ip services", "flush ruleset; add table ip services")
+		script := one(v, flush, "delete table ip services; add table ip services", "flush ruleset; add table ip services; add table ip6 services")
 		return script, script
 	}
 	return "add chain ip services " + chain + " " + v.hook(), ""
@@ -146,7 +162,7 @@ func (v *vandal) replace() string {
 			}
 		}
 	}
-	if v.at.IsDormant("ip services") {
+	if v.at.IsDormant("ip services") || v.at.IsDormant("ip6 services") {
 		return "flush chain ip services output"
 	}
 	v.at.NftList(&printed)
@@ -164,7 +180,7 @@ func (v *vandal) replace() string {
 func (v *vandal) own() string {
 	table := one(v, "ip foreign", "inet services", "ip6 services", "ip services")
 	chain := table + " " + one(v, "other", "another")
-	if table != "ip services" {
+	if !strings.HasPrefix(table, "ip") || table == "ip foreign" {
 		chain = table + " " + one(v, "draw-2", "output")
 	}
 	set := table + " theirs"
@@ -209,6 +225,9 @@ func (v *vandal) step() {
 			_, err := fmt.Sscanf(name, "service-%d", &number)
 			require.NoError(v, err)
 			at := kernel.Service{Protocol: []kernel.Protocol{kernel.TCP, kernel.UDP}[number%2], Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, number}), 80)}
+			if number >= 3 {
+				at = twin(at)
+			}
 			v.rows[name] = service(name, at, v.Perm(9)[:v.IntN(6)]...)
 			m = message{Rows: []*wish{v.rows[name]}}
 		}
@@ -241,7 +260,9 @@ func (v *vandal) restart() {
 		if v.table, err = open(v.at); !errors.Is(err, kernel.ErrTaken) {
 			break
 		}
-		v.both("delete table ip services; add table ip services") // as a person would
+		for _, table := range []string{"ip services", "ip6 services"} {
+			v.both(fmt.Sprintf("add table %[1]s; delete table %[1]s; add table %[1]s", table)) // as a person would
+		}
 	}
 	require.NoError(v, err)
 	v.program, err = startedProgram(context.Background(), v.table)
@@ -278,12 +299,12 @@ func (v *vandal) normal(all []nettest.Object) (normal []nettest.Object) {
 		if o.Kind == "element" && isOurs(o) && o.Name == "services" {
 			_, target, _ := strings.Cut(o.Text, `{"target":"`)
 			name, _, _ := strings.Cut(target, `"`)
-			used[name] = true
+			used[o.Family+name] = true
 		}
 	}
 	for _, o := range all {
 		switch {
-		case isOurs(o) && isDraw(o.Name) && !used[o.Name]:
+		case isOurs(o) && isDraw(o.Name) && !used[o.Family+o.Name]:
 		case isOurs(o) && o.Kind == "element" && o.Name == "endpoints":
 			slot, endpoint, _ := strings.Cut(o.Text, "]},")
 			comma := strings.LastIndex(slot, ",")
@@ -339,7 +360,7 @@ func TestTableIsRestoredWhateverNftDoes(t *testing.T) {
 		require.NoError(t, v.Stop(quiet, context.Background()))
 		require.NoError(t, v.table.Close())
 	}()
-	require.NoError(t, v.mirror.Nft("add table ip services"))
+	require.NoError(t, v.mirror.Nft("add table ip services; add table ip6 services"))
 	rounds := long.Times(8)
 	for range rounds {
 		for range 1 + v.IntN(20) {

@@ -210,7 +210,7 @@ func blame(err error, round []reconciler.BatchEntry[change]) (blamed error, abou
 		if !known {
 			return err, false
 		}
-		if errors.Is(each, kernel.ErrNotIPv4) {
+		if errors.Is(each, kernel.ErrAddress) {
 			each = reconciler.TerminalError(each)
 		}
 		blamed = errors.Join(blamed, reconciler.Blame(each, place))

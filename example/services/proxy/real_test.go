@@ -80,9 +80,9 @@ func (e *entry) current() uint16 {
 	return e.wanted[len(e.wanted)-1]
 }
 
-func has(set uint16, endpoint netip.AddrPort) bool {
+func (e *entry) has(set uint16, endpoint netip.AddrPort) bool {
 	for i := range nettest.EndpointCount {
-		if set&(1<<i) != 0 && endpointAt(i) == endpoint {
+		if set&(1<<i) != 0 && endpointOf(e.at, i) == endpoint {
 			return true
 		}
 	}
@@ -115,7 +115,7 @@ func (w *world) connect(e *entry) error {
 	g, err := nettest.Ask(ready, e.at.Protocol.String(), e.at.Address, netip.AddrPort{})
 	endpoints, always := e.since(oldest)
 	// The port may be that of an older flow, which conntrack forgets beside the rounds.
-	for deadline := time.Now().Add(nettest.Limit); e.at.Protocol == kernel.UDP && err == nil && !has(endpoints, g.Endpoint) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(nettest.Limit); e.at.Protocol == kernel.UDP && err == nil && !e.has(endpoints, g.Endpoint) && time.Now().Before(deadline); {
 		g, err = nettest.Ask(ready, e.at.Protocol.String(), e.at.Address, netip.AddrPort{})
 		endpoints, always = e.since(oldest)
 	}
@@ -124,7 +124,7 @@ func (w *world) connect(e *entry) error {
 		w.abandoned.Add(1)
 	case err != nil:
 		return fmt.Errorf("%s has had an endpoint all the time, after %d others: %w", e.name, w.answered.Load(), err)
-	case !has(endpoints, g.Endpoint):
+	case !e.has(endpoints, g.Endpoint):
 		return fmt.Errorf("%s answers from %s, which was not wanted: the sets were %b", e.name, g.Endpoint, e.wanted[oldest:])
 	default:
 		w.answered.Add(1)
@@ -167,7 +167,7 @@ func (w *world) want(e *entry, known bool, set uint16) message {
 	for i := range nettest.EndpointCount {
 		// One that is not ready is listed, or not.
 		if ready := set&(1<<i) != 0; ready || w.random.IntN(2) == 0 {
-			row.Endpoints = append(row.Endpoints, wished{endpointAt(i), ready})
+			row.Endpoints = append(row.Endpoints, wished{endpointOf(e.at, i), ready})
 		}
 	}
 	w.rows[e.name] = row
@@ -254,6 +254,9 @@ func newWorld(t *testing.T) *world {
 	for i := range 12 {
 		at := kernel.Service{Protocol: []kernel.Protocol{kernel.TCP, kernel.UDP}[i%2],
 			Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 1, byte(i)}), 80)}
+		if i%4 >= 2 {
+			at = twin(at)
+		}
 		e := &entry{name: fmt.Sprintf("service-%d", i), at: at, steady: i < 6}
 		e.ready, e.end = context.WithCancel(context.Background())
 		if e.want(e.steady, 0); e.steady {
@@ -339,7 +342,7 @@ func TestNoConnectionIsLostWhateverHappens(t *testing.T) {
 			require.NoError(t, fixed.SetDeadline(deadline))
 			g, err := nettest.Exchange(fixed)
 			require.NoError(t, err, "the client with a fixed port leaves an endpoint that is gone")
-			if has(udp.current(), g.Endpoint) {
+			if udp.has(udp.current(), g.Endpoint) {
 				break
 			}
 		}

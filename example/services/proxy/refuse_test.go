@@ -19,8 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// six is an address of IPv6.
-var six = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("[fd00::1]:80")}
+// zoned is an address that no packet can have.
+var zoned = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("[fe80::1%eth0]:80")}
 
 // started is a program with the real kernel, in the process of the test.
 type started struct {
@@ -85,27 +85,27 @@ func (s *started) becomes(want map[string]string) {
 
 func TestAddressThatTheKernelCannotHave(t *testing.T) {
 	other := wished{netip.MustParseAddrPort("[fd00::2]:8080"), true}
-	mixed, only := service("mixed", admin, 4), &wish{Name: "six", At: six, Endpoints: []wished{other}}
+	mixed, only := service("mixed", admin, 4), &wish{Name: "zoned", At: zoned, Endpoints: []wished{other}}
 	mixed.Endpoints = append(mixed.Endpoints, other)
-	s := newStarted(t, service("web", web, 0, 1), only, mixed, service("dns", dns, 3))
-	assert.Equal(t, map[string]string{
-		"tcp/[fd00::1]:80": "the kernel refuses tcp/[fd00::1]:80 slot 0: the address is not IPv4",
-	}, s.errors())
+	s := newStarted(t, service("web", web, 0, 1), only, mixed, service("dns", dns, 3), service("six", six, 2))
+	const why = "the address is not plain IPv4 or IPv6, or not of the family of the service"
+	assert.Equal(t, map[string]string{zoned.String(): "the kernel refuses " + zoned.String() + " slot 0: " + why}, s.errors())
 	want := map[string]string{
 		web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", dns.String(): "1: [10.2.0.14:8080]", admin.String(): "1: [10.2.0.15:8080]",
+		six.String(): "1: [[fd00::a02:d]:8080]",
 	}
 	s.has(want)
-	assert.Contains(t, s.loop.Explain(t.Context(), six.String()).String(), "the address is not IPv4")
-	require.NoError(t, s.program.write(message{Gone: []string{"six"}}))
+	assert.Contains(t, s.loop.Explain(t.Context(), zoned.String()).String(), why)
+	require.NoError(t, s.program.write(message{Gone: []string{"zoned"}}))
 	s.becomes(want)
 }
 
 // The kernel refuses such a service; its row is deleted later, and the job that forgets flows must not end the program.
-func TestAServiceOfIPv6ThatIsDeletedLeavesNoFlows(t *testing.T) {
+func TestAServiceThatWasRefusedAndIsDeletedLeavesNoFlows(t *testing.T) {
 	ops := newOperations(openTable(t, nettest.NewPlace(t)))
-	entry := entryOf(six)
+	entry := entryOf(zoned)
 	ops.ProcessRound(t.Context(), nil, nil, entry)
-	require.ErrorIs(t, entry[0].Result, kernel.ErrNotIPv4)
+	require.ErrorIs(t, entry[0].Result, kernel.ErrAddress)
 	ops.ProcessRound(t.Context(), nil, entry, nil)
 	require.NoError(t, entry[0].Result)
 	require.NotPanics(t, func() { require.NoError(t, ops.forget(t.Context())) })

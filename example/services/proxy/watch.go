@@ -35,7 +35,7 @@ const (
 	watchPause = 20 * time.Millisecond
 	// repairPause is the time between two repairs of chains, rules and sets, if another program undoes each. Without that,
 	// the first ones begin at once.
-	repairPause, firstRepairs = 5 * time.Second, 10
+	repairPause, firstRepairs = time.Second, 10
 )
 
 // run is a job.

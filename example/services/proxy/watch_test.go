@@ -24,6 +24,7 @@ type watched struct {
 func newWatched(t *testing.T) *watched {
 	w := &watched{vandal: &vandal{T: t, at: nettest.NewPlace(t), rows: map[string]*wish{
 		"web": service("web", web, 0, 1, 2), "dns": service("dns", dns, 3), "admin": service("admin", admin),
+		"six": service("six", six, 4, 5),
 	}}}
 	w.restart()
 	t.Cleanup(func() {
@@ -81,6 +82,9 @@ func TestWhatNftChangesIsRestoredAtOnce(t *testing.T) {
 		"add element ip services services { tcp . 10.96.7.7 . 80 : goto draw-1 }",
 		"add element ip services empty { udp . 10.96.0.1 . 53 }",
 		"delete element ip services same { 0.0.0.0 . 0.0.0.0 }",
+		"delete table ip6 services",
+		"add chain ip6 services reject-output { policy drop; }",
+		sixth("delete element ip services services { tcp . 10.96.0.1 . 80 }"),
 	} {
 		require.NoError(t, w.at.Nft(script), script)
 		t.Logf("%3d ms: %s", w.restored().Milliseconds(), script)

@@ -69,6 +69,12 @@ func NewPlace(t testing.TB) *Place {
 	p := &Place{t, file}
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
 	p.Do(func() error {
+		// Nobody else has its addresses, so they are there at once. That of a link itself has no flag for that.
+		for _, links := range []string{"all", "default"} {
+			if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+links+"/accept_dad", []byte("0"), 0o644); err != nil {
+				return err
+			}
+		}
 		lo, err := netlink.LinkByName("lo")
 		if err == nil {
 			err = netlink.LinkSetUp(lo)
@@ -104,7 +110,7 @@ func (p *Place) Do(f func() error) {
 	require.NoError(p, p.Try(f))
 }
 
-// Connect links two namespaces. The first one is the other's gateway.
+// Connect links two namespaces. The first one is the other's gateway. Each address of IPv4 has its [Twin].
 func (p *Place) Connect(other *Place, gateway string, addresses ...string) {
 	p.Helper()
 	name := "to-" + addresses[0]
@@ -116,12 +122,10 @@ func (p *Place) Connect(other *Place, gateway string, addresses ...string) {
 	assign := func(name string, addresses ...string) error {
 		link, err := netlink.LinkByName(name)
 		for _, address := range addresses {
-			var addr *netlink.Addr
-			if err == nil {
-				addr, err = netlink.ParseAddr(address + "/24")
-			}
-			if err == nil {
-				err = netlink.AddrAdd(link, addr)
+			for _, prefix := range both(netip.MustParseAddr(address)) {
+				if err == nil {
+					err = AddTo(link, prefix)
+				}
 			}
 		}
 		if err == nil {
@@ -134,9 +138,52 @@ func (p *Place) Connect(other *Place, gateway string, addresses ...string) {
 		if err := assign("node", addresses...); err != nil {
 			return err
 		}
-		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(gateway)})
+		return routeTo(gateway)
 	})
 }
+
+// both returns an address and its twin, each in a network of 256.
+func both(a netip.Addr) []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(a, 24), netip.PrefixFrom(Twin(a), 120)}
+}
+
+// AddTo adds an address to a link, and waits until packets to it arrive: for IPv6, the kernel routes them a moment later.
+func AddTo(link netlink.Link, address netip.Prefix) error {
+	addr, err := netlink.ParseAddr(address.String())
+	if err != nil {
+		return err
+	}
+	addr.Flags = unix.IFA_F_NODAD
+	if err := netlink.AddrAdd(link, addr); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(Limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		routes, _ := netlink.RouteGet(addr.IP) // it fails without a route
+		if len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no route to %s", address)
+}
+
+// routeTo sends what has no other route to a gateway.
+func routeTo(gateway string) error {
+	err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(gateway)})
+	if err == nil {
+		err = netlink.RouteAdd(&netlink.Route{Gw: Twin(netip.MustParseAddr(gateway)).AsSlice()})
+	}
+	return err
+}
+
+// Twin returns the address of IPv6 that is beside one of IPv4: fd00::a02:b beside 10.2.0.11.
+func Twin(address netip.Addr) netip.Addr {
+	twin := [16]byte{0: 0xfd}
+	copy(twin[12:], address.AsSlice())
+	return netip.AddrFrom16(twin)
+}
+
+// TwinOf is [Twin] with a port.
+func TwinOf(at netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(Twin(at.Addr()), at.Port()) }
 
 // Generation returns a number that each transaction of nftables in the namespace increments.
 func (p *Place) Generation() (id uint32) {
@@ -169,6 +216,8 @@ func (p *Place) Generation() (id uint32) {
 // Network is a node with a client and a machine that has all endpoints:
 //
 //	client 10.1.0.2 --- 10.1.0.1 node 10.2.0.1 --- endpoints 10.2.0.11 to 10.2.0.20
+//
+// All of them have addresses of IPv6, too; see [Twin].
 type Network struct {
 	Node, Client, Endpoints *Place
 }
@@ -201,13 +250,15 @@ func NewNetwork(t testing.TB) *Network {
 	n.Node.Connect(n.Endpoints, NodeAddress, addresses...)
 	n.Node.Do(func() error {
 		// Without a limit of one rejection a second, which is per client.
-		for name, value := range map[string]string{"ip_forward": "1", "icmp_ratelimit": "0"} {
-			if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0o644); err != nil {
+		for name, value := range map[string]string{
+			"ipv4/ip_forward": "1", "ipv4/icmp_ratelimit": "0", "ipv6/conf/all/forwarding": "1", "ipv6/icmp/ratelimit": "0",
+		} {
+			if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644); err != nil {
 				return err
 			}
 		}
 		// A node has a route to everywhere, also to services: there, all packets are lost.
-		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(OutsideAddress)})
+		return routeTo(OutsideAddress)
 	})
 	n.serve(t)
 	n.echo(t)
@@ -245,8 +296,11 @@ func (n *Network) echo(t testing.TB) {
 }
 
 func (n *Network) serve(t testing.TB) {
-	for i := range EndpointCount {
-		address := EndpointAt(i).String()
+	for i := range 2 * EndpointCount {
+		address := EndpointAt(i / 2).String()
+		if i%2 == 1 {
+			address = TwinOf(EndpointAt(i / 2)).String()
+		}
 		n.Endpoints.Do(func() error {
 			l, err := net.Listen("tcp", address)
 			if err != nil {
