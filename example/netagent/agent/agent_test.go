@@ -143,6 +143,13 @@ func (p part[S]) List(_ context.Context, _ statedb.ReadTxn, yield func(*desired.
 	return p.world.refuses["list "+p.kind]
 }
 
+func (p part[S]) Get(_ context.Context, _ statedb.ReadTxn, wanted *desired.Row[S]) (found *desired.Row[S], ok bool, err error) {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	spec, ok := p.world.there[p.kind+wanted.Spec.Key()].(S)
+	return &desired.Row[S]{Spec: spec}, ok, nil
+}
+
 const state = `
 links: [{name: br0, kind: bridge}]
 addresses: [{dev: br0, cidr: 10.0.0.1/24}]

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/internal/recheck"
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/reconciler"
@@ -24,8 +25,8 @@ type Target struct {
 	Routes    Operations[config.Route]
 	Sysctls   Operations[config.Sysctl]
 
-	// Observe keeps [Surroundings].Links equal to the target's links, until the context ends. It is a job,
-	// and returns nil.
+	// Observe keeps [Surroundings].Links equal to the target's links, and has the [Loops] look at what was changed from
+	// outside, until the context ends. It is a job, and returns nil.
 	Observe func(ctx context.Context, health cell.Health) error
 }
 
@@ -38,6 +39,7 @@ type Operations[S Spec] interface {
 	// List lists rows without a source. One without Extra whose spec is equal to that of a row of the table is one that
 	// Update would not change.
 	reconciler.Lister[*Row[S]]
+	reconciler.Getter[*Row[S]]
 }
 
 // Config returns the configuration of the reconciler of a table. It has no functions for a status in the rows, so
@@ -81,6 +83,9 @@ type Loops struct {
 
 // Loop is what this program needs of a [reconciler.Loop] after it was registered.
 type Loop[S Spec] interface {
+	// Verify and Resync are those of [reconciler.Loop].
+	recheck.Loop[*Row[S]]
+
 	// StatusWatch returns the status of the row that a transaction has, and channels of which one closes
 	// when that may have changed.
 	StatusWatch(txn statedb.ReadTxn, row *Row[S]) (reconciler.Status, bool, []<-chan struct{})

@@ -152,6 +152,21 @@ func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*des
 	return nil
 }
 
+// Get gets an address as List lists it.
+func (a *addresses) Get(_ context.Context, _ statedb.ReadTxn, wanted *desired.Address) (found *desired.Address, ok bool, err error) {
+	link, err := findLink(wanted.Spec.Dev)
+	if err != nil || link == nil {
+		return nil, false, err
+	}
+	have, err := addressesOf(link.Attrs().Index, wanted.Spec.CIDR.Addr())
+	for _, addr := range have {
+		if addr.cidr == wanted.Spec.CIDR && (wanted.Source != "" || !addr.kernels) && (found == nil || len(addr.extra) > 0) {
+			found = &desired.Address{Spec: wanted.Spec, Extra: strings.Join(addr.extra, ", ")}
+		}
+	}
+	return found, found != nil, err
+}
+
 // address is an address in the kernel.
 type address struct {
 	object

@@ -21,8 +21,8 @@ type changes struct {
 	txn   statedb.WriteTxn
 	links statedb.RWTable[*observed.Link]
 
-	// undid holds the effects of links that have changed.
-	undid map[string]desired.Effect
+	// changed holds what the changes of links may have undone.
+	changed map[string]desired.Effect
 
 	// err is the first error; later changes are not made.
 	err error
@@ -72,9 +72,9 @@ func (c *changes) put(row *observed.Link) {
 	case known && *old == *row:
 		return // no change: waiting operations are not woken
 	case known && old.Up && !row.Up:
-		c.undid[row.Name] |= desired.UndidLink | desired.UndidAddresses | desired.UndidRoutes
+		c.changed[row.Name] |= desired.UndidAddresses | desired.UndidRoutes | desired.UndidRefusals
 	case known:
-		c.undid[row.Name] |= desired.UndidRefusals
+		c.changed[row.Name] |= desired.UndidRefusals
 	}
 	if c.err == nil {
 		_, _, c.err = c.links.Insert(c.txn, row)
@@ -83,7 +83,7 @@ func (c *changes) put(row *observed.Link) {
 
 // remove deletes a link from the table.
 func (c *changes) remove(row *observed.Link) {
-	c.undid[row.Name] |= desired.UndidAll
+	c.changed[row.Name] |= desired.UndidAll | desired.UndidRefusals
 	if c.err == nil {
 		_, _, c.err = c.links.Delete(c.txn, row)
 	}

@@ -7,21 +7,30 @@ package kernel
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/internal/health"
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/observed"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
@@ -35,6 +44,8 @@ type followed struct {
 	health *health.Registry
 	stop   func()
 
+	markers int
+
 	mu    sync.Mutex
 	undid map[string]desired.Effect
 }
@@ -44,12 +55,13 @@ func follow(t *testing.T, prepare func(*feed)) *followed {
 	f := &followed{fixture: newFixture(t), undid: make(map[string]desired.Effect)}
 	registry, reports := health.New()
 	f.health = registry
-	f.feed = &feed{Surroundings: f.in, log: slog.New(slog.NewTextHandler(&f.log, nil))}
+	f.feed = &feed{Surroundings: f.in, log: slog.New(slog.NewTextHandler(&f.log, nil)), routes: f.Routes.(*routes)}
 	f.feed.Undid = func(link string, effect desired.Effect) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.undid[link] |= effect
 	}
+	f.want("br0", 0)
 	if prepare != nil {
 		prepare(f.feed)
 	}
@@ -104,22 +116,91 @@ func (f *followed) untilTrue() {
 	})
 }
 
-// came returns the effects since the last call, including those of all messages that the feed has received:
-// it reports a change before it applies the next but one.
-func (f *followed) came() map[string]desired.Effect {
+// want writes rows of all kinds that are about a bridge, with a number that no other has.
+func (f *followed) want(bridge string, n int) {
 	f.Helper()
-	for range 2 {
-		f.byHand(netlink.LinkAdd(&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "marker"}}))
-		f.untilTrue()
-		f.byHand(netlink.LinkDel(f.link("marker")))
-		f.untilTrue()
+	state := f.state(fmt.Sprintf(`
+links: [{name: %[1]s, kind: bridge}, {name: %[1]s-port, kind: veth, peer: %[1]s-other, master: %[1]s}]
+addresses: [{dev: %[1]s, cidr: 10.%[2]d.0.1/24}]
+routes: [{dst: 10.%[2]d.1.0/24, dev: %[1]s}]
+sysctls: {net.ipv4.conf.%[1]s.rp_filter: 1}
+`, bridge, n))
+	f.write(func(txn statedb.WriteTxn) {
+		write(f, txn, state.Links)
+		write(f, txn, state.Addresses)
+		write(f, txn, state.Routes)
+		write(f, txn, state.Sysctls)
+	})
+}
+
+func write[S desired.Spec](f *followed, txn statedb.WriteTxn, all []config.Located[S]) {
+	f.Helper()
+	for _, l := range all {
+		_, _, err := tableOf[S](f.fixture).Insert(txn, &desired.Row[S]{Spec: l.Spec, Source: desired.File})
+		require.NoError(f, err)
+	}
+}
+
+// heard is what the feed has asked the reconcilers for.
+type heard struct {
+	rows    map[string]bool
+	resyncs map[string]bool
+	// refused has the links on which refused objects are tried again.
+	refused []string
+}
+
+// asked adds what the reconciler of a kind was asked for.
+func asked[S desired.Spec](f *followed, kind string, to *heard) {
+	rows, resyncs := loopOf[S](f.fixture).Asked()
+	for _, row := range rows {
+		to.rows[kind+" "+row.Spec.Key()] = true
+	}
+	if resyncs > 0 {
+		to.resyncs[kind] = true
+	}
+}
+
+// came returns what the feed has asked for since the last call because of all messages that the kernel has sent: it makes a
+// link with a number that no other has, removes it, and waits until all rows that are about it were looked at.
+func (f *followed) came(resyncs ...string) (h heard) {
+	f.Helper()
+	h = heard{rows: map[string]bool{}, resyncs: map[string]bool{}}
+	f.markers++
+	name := fmt.Sprintf("marker%d", f.markers)
+	f.want(name, f.markers)
+	f.byHand(netlink.LinkAdd(&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: name}}))
+	f.untilTrue()
+	f.byHand(netlink.LinkDel(f.link(name)))
+	own := []string{
+		"link " + name, "link " + name + "-port", fmt.Sprintf("address %s/10.%d.0.1/24", name, f.markers),
+		fmt.Sprintf("route main/10.%d.1.0/24", f.markers), "sysctl net.ipv4.conf." + name + ".rp_filter",
+	}
+	missing := func(key string) bool { return !h.rows[key] }
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		asked[config.Link](f, "link", &h)
+		asked[config.Address](f, "address", &h)
+		asked[config.Route](f, "route", &h)
+		asked[config.Sysctl](f, "sysctl", &h)
+		unasked := slices.ContainsFunc(resyncs, func(kind string) bool { return !h.resyncs[kind] })
+		if !unasked && !slices.ContainsFunc(own, missing) {
+			break
+		}
+		require.True(f, time.Now().Before(deadline), "%v", h)
+	}
+	for n := range f.markers {
+		maps.DeleteFunc(h.rows, func(key string, _ bool) bool {
+			return strings.Contains(key, "marker") || key == fmt.Sprintf("route main/10.%d.1.0/24", n+1)
+		})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	undid := f.undid
-	delete(undid, "marker")
-	f.undid = make(map[string]desired.Effect)
-	return undid
+	for link := range f.undid {
+		if !strings.HasPrefix(link, "marker") {
+			h.refused = append(h.refused, link)
+		}
+	}
+	clear(f.undid)
+	return h
 }
 
 func TestLinksMadeByHandAreObserved(t *testing.T) {
@@ -153,60 +234,107 @@ func TestPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	f.byHand(netlink.LinkSetUp(f.link("br0")))
 	f.until("the last change is seen", func(links map[string]observed.Link) bool { return links["br0"].Up })
 	f.untilTrue()
-	assert.NotContains(t, f.came(), "a0", "it had no effect")
+	assert.NotContains(t, f.came().refused, "a0", "it had no effect")
 }
 
-func TestEffectsOfALinkChangeAreReported(t *testing.T) {
+// The rows that are about br0.
+const (
+	theLink    = "link br0"
+	thePort    = "link br0-port"
+	theAddress = "address br0/10.0.0.1/24"
+	theRoute   = "route main/10.0.1.0/24"
+	theSysctl  = "sysctl net.ipv4.conf.br0.rp_filter"
+)
+
+func TestWhatIsChangedFromOutsideIsLookedAt(t *testing.T) {
+	all := []string{theLink, thePort, theAddress, theRoute, theSysctl}
+	wanted := &netlink.Addr{IPNet: cidr("10.0.0.1/24")}
+	routeOf := func(f *followed, dst string) *netlink.Route {
+		return &netlink.Route{Dst: cidr(dst), LinkIndex: f.link("br0").Attrs().Index, Protocol: Protocol, Scope: netlink.SCOPE_LINK}
+	}
 	for name, test := range map[string]struct {
-		change func(*followed)
-		want   map[string]desired.Effect
+		// before is what is there already.
+		before, change func(*followed)
+		rows           []string
+		resyncs        []string
+		refused        bool
 	}{
-		"gone": {
-			func(f *followed) { f.byHand(netlink.LinkDel(f.link("br0"))) },
-			map[string]desired.Effect{"br0": desired.UndidAll},
-		},
-		"created again": {
-			func(f *followed) {
-				f.byHand(netlink.LinkDel(f.link("br0")))
-				f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
-			},
-			map[string]desired.Effect{"br0": desired.UndidAll},
-		},
-		"down": {
-			func(f *followed) { f.byHand(netlink.LinkSetDown(f.link("br0"))) },
-			map[string]desired.Effect{"br0": desired.UndidLink | desired.UndidAddresses | desired.UndidRoutes},
-		},
-		"larger": {
-			func(f *followed) { f.byHand(netlink.LinkSetMTU(f.link("br0"), 9000)) },
-			map[string]desired.Effect{"br0": desired.UndidRefusals},
-		},
-		"renamed": {
-			func(f *followed) {
-				f.byHand(netlink.LinkSetDown(f.link("br0")))
-				f.untilTrue()
-				f.came()
-				f.byHand(netlink.LinkSetName(f.link("br0"), "br1"))
-			},
-			map[string]desired.Effect{"br0": desired.UndidAll},
-		},
-		"new": {func(*followed) {}, map[string]desired.Effect{}},
+		"gone": {nil, func(f *followed) { f.byHand(netlink.LinkDel(f.link("br0"))) }, all, nil, true},
+		"created again": {nil, func(f *followed) {
+			f.byHand(netlink.LinkDel(f.link("br0")))
+			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+		}, all, nil, true},
+		"down":   {nil, func(f *followed) { f.byHand(netlink.LinkSetDown(f.link("br0"))) }, []string{theLink, theAddress, theRoute}, nil, true},
+		"larger": {nil, func(f *followed) { f.byHand(netlink.LinkSetMTU(f.link("br0"), 9000)) }, []string{theLink}, nil, true},
+		"another MAC": {nil, func(f *followed) {
+			f.byHand(netlink.LinkSetHardwareAddr(f.link("br0"), net.HardwareAddr{2, 0, 0, 0, 0, 1}))
+		}, []string{theLink}, nil, false},
+		"renamed": {func(f *followed) { f.byHand(netlink.LinkSetDown(f.link("br0"))) }, func(f *followed) {
+			f.byHand(netlink.LinkSetName(f.link("br0"), "br1"))
+		}, all, []string{"link"}, true},
+		"nothing": {nil, func(*followed) {}, nil, nil, false},
+		"what is wanted": {nil, func(f *followed) {
+			f.byHand(netlink.AddrAdd(f.link("br0"), wanted))
+			f.byHand(netlink.RouteAdd(routeOf(f, "10.0.1.0/24")))
+		}, nil, nil, false},
+		"address deleted": {func(f *followed) { f.byHand(netlink.AddrAdd(f.link("br0"), wanted)) }, func(f *followed) {
+			f.byHand(netlink.AddrDel(f.link("br0"), wanted))
+		}, []string{theAddress, theRoute}, nil, false},
+		"address with a lifetime": {nil, func(f *followed) {
+			f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: wanted.IPNet, ValidLft: 100, PreferedLft: 100}))
+		}, []string{theAddress}, nil, false},
+		"another address": {nil, func(f *followed) {
+			f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("fd00::7/64")}))
+		}, nil, []string{"address"}, false},
+		"route deleted": {func(f *followed) { f.byHand(netlink.RouteAdd(routeOf(f, "10.0.1.0/24"))) }, func(f *followed) {
+			f.byHand(netlink.RouteDel(routeOf(f, "10.0.1.0/24")))
+		}, []string{theRoute}, nil, false},
+		"route of another kind": {nil, func(f *followed) {
+			f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.0.1.0/24"), Type: unix.RTN_BLACKHOLE}))
+		}, []string{theRoute}, nil, false},
+		"another route": {nil, func(f *followed) { f.byHand(netlink.RouteAdd(routeOf(f, "10.0.2.0/24"))) }, nil, []string{"route"}, false},
+		"sysctl": {nil, func(f *followed) {
+			f.byHand(os.WriteFile("/proc/sys/net/ipv4/conf/br0/rp_filter", []byte("2"), 0))
+		}, []string{theSysctl}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := follow(t, nil)
 			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 			f.byHand(netlink.LinkSetUp(f.link("br0")))
 			f.untilTrue()
+			if test.before != nil {
+				test.before(f)
+				f.untilTrue()
+			}
+			f.came("link", "address", "route", "sysctl") // since what was before the subscription has no message
 			f.came()
 			test.change(f)
-			assert.Equal(t, test.want, f.came())
+			h := f.came(test.resyncs...)
+			assert.ElementsMatch(t, test.rows, slices.Collect(maps.Keys(h.rows)))
+			assert.ElementsMatch(t, test.resyncs, slices.Collect(maps.Keys(h.resyncs)))
+			assert.Equal(t, test.refused, len(h.refused) > 0)
 		})
 	}
+}
+
+// Somebody may have put right what the agent could not.
+func TestFailedRowIsLookedAtWhenItsObjectIsThere(t *testing.T) {
+	f := follow(t, nil)
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	f.untilTrue()
+	txn := f.in.DB.ReadTxn()
+	row, _, _ := f.in.Tables.Addresses.Get(txn, desired.ByKey[config.Address]("br0/10.0.0.1/24"))
+	loopOf[config.Address](f.fixture).Set(txn, row, reconciler.StatusError(errors.New("no")))
+	f.came()
+	f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("10.0.0.1/24")}))
+	assert.Contains(t, f.came().rows, theAddress)
 }
 
 func TestOverrunFeedListsAgain(t *testing.T) {
 	f := follow(t, func(feed *feed) { feed.receiveBuffer = 1 }) // the smallest that the kernel allows
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 	f.untilTrue()
+	f.came("link", "address", "route", "sysctl")
 
 	// While another transaction holds the table the feed cannot apply its messages.
 	txn := f.in.DB.WriteTxn(f.in.Links)
@@ -217,6 +345,7 @@ func TestOverrunFeedListsAgain(t *testing.T) {
 	f.byHand(netlink.LinkDel(f.link("br0"))) // the last message, which is lost
 	txn.Abort()
 	f.untilTrue()
+	f.came("link", "address", "route", "sysctl") // everything is compared
 	deadline := time.Now().Add(patience)
 	for len(f.health.Degraded()) > 0 {
 		require.True(t, time.Now().Before(deadline), "it is healthy again")

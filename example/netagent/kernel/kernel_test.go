@@ -94,7 +94,7 @@ func (f *fixture) observe() {
 	require.NoError(f, err)
 	silent := feed{Surroundings: f.in}
 	silent.Undid = func(string, desired.Effect) {}
-	_, err = silent.take(func(c *changes) { c.replace(links) })
+	_, err = silent.take(newDrift(&silent), func(c *changes) { c.replace(links) })
 	require.NoError(f, err)
 }
 

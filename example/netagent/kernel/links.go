@@ -255,6 +255,29 @@ func (l *links) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired
 	return nil
 }
 
+// Get gets a link as List lists it. Of a row that is gone, it gets what Delete has to remove.
+func (l *links) Get(_ context.Context, txn statedb.ReadTxn, wanted *desired.Link) (found *desired.Link, ok bool, err error) {
+	link, err := findLink(wanted.Spec.Name)
+	if err != nil || link == nil {
+		return nil, false, err
+	}
+	names := make(map[int]string)
+	for _, index := range []int{link.Attrs().MasterIndex, link.Attrs().ParentIndex} {
+		if names[index], err = linkName(index); err != nil {
+			return nil, false, err
+		}
+	}
+	spec := specOf(link, names)
+	if wanted.Spec.MAC == "" {
+		spec.MAC = ""
+	}
+	_, _, asked := l.Tables.Links.Get(txn, desired.ByKey[config.Link](spec.Name))
+	if !asked && (spec.Kind != wanted.Spec.Kind || spec.Kind == config.Loopback && !spec.Up) {
+		return nil, false, nil
+	}
+	return &desired.Link{Spec: spec}, true, nil
+}
+
 // mentioned reports whether a row is about a link of these names, or needs one.
 func (l *links) mentioned(txn statedb.ReadTxn, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {

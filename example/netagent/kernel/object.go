@@ -66,18 +66,28 @@ func (m *messages) listFamily(family uint8) ([]object, error) {
 		if len(message) < header.Len() || message[0] != family {
 			continue // a kernel without IPv6 answers with all families
 		}
-		attrs, err := nl.ParseRouteAttr(message[header.Len():])
+		o, err := m.read(message)
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", m.what, err)
-		}
-		o := object{header: message[:header.Len()], attrs: make([]attribute, len(attrs))}
-		for i, attr := range attrs {
-			kind := attr.Attr.Type & nl.NLA_TYPE_MASK
-			o.attrs[i] = attribute{kind, attr.Attr.Type &^ kind, attr.Value}
 		}
 		all = append(all, o)
 	}
 	return all, nil
+}
+
+// read decodes a message.
+func (m *messages) read(message []byte) (o object, err error) {
+	header := m.header(unix.AF_UNSPEC).Len()
+	if len(message) < header {
+		return o, unix.EBADMSG
+	}
+	attrs, err := nl.ParseRouteAttr(message[header:])
+	o = object{header: message[:header], attrs: make([]attribute, len(attrs))}
+	for i, attr := range attrs {
+		kind := attr.Attr.Type & nl.NLA_TYPE_MASK
+		o.attrs[i] = attribute{kind, attr.Attr.Type &^ kind, attr.Value}
+	}
+	return o, err
 }
 
 // delete asks the kernel to delete exactly this object: the request says all that the kernel told of it, except the

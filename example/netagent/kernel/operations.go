@@ -28,12 +28,13 @@ var verboseKernel = sync.OnceFunc(func() { nl.EnableErrorMessageReporting = true
 func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	verboseKernel()
 	s := surroundings{Surroundings: in, log: log}
+	r := &routes{surroundings: s}
 	return desired.Target{
 		Links:     &links{s},
 		Addresses: &addresses{s},
-		Routes:    &routes{surroundings: s},
+		Routes:    r,
 		Sysctls:   newSysctls(s),
-		Observe:   (&feed{Surroundings: in, log: log}).run,
+		Observe:   (&feed{Surroundings: in, log: log, routes: r}).run,
 	}
 }
 
@@ -117,6 +118,18 @@ func linkByIndex(index int) (netlink.Link, error) {
 		return nil, fmt.Errorf("look up link %d: %w", index, err)
 	}
 	return link, nil
+}
+
+// linkName returns the name of the link with an index, or "" if there is none, as for index 0.
+func linkName(index int) (string, error) {
+	if index == 0 {
+		return "", nil // the kernel takes it for a mistake
+	}
+	link, err := linkByIndex(index)
+	if err != nil || link == nil {
+		return "", err
+	}
+	return link.Attrs().Name, nil
 }
 
 // orNil replaces the error for a missing link by a nil link.

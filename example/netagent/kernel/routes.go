@@ -166,6 +166,24 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 	return nil
 }
 
+// Get gets the route of a table and a destination as List lists it: if there are several, one that is not as wanted.
+func (r *routes) Get(_ context.Context, _ statedb.ReadTxn, wanted *desired.Route) (found *desired.Route, ok bool, err error) {
+	have, err := routesOf(wanted.Spec)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, route := range have {
+		if !r.owns(route) || found != nil && (found.Spec != wanted.Spec || found.Extra != "") {
+			continue
+		}
+		if route.spec.Dev, err = linkName(route.link); err != nil {
+			return nil, false, err
+		}
+		found = &desired.Route{Spec: route.spec, Extra: strings.Join(route.extra, ", ")}
+	}
+	return found, found != nil, nil
+}
+
 // routesOf returns the routes with the table and destination of the desired one, correct or not, and also the
 // kernel's own.
 func routesOf(want config.Route) (have []route, err error) {

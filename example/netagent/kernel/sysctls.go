@@ -173,6 +173,15 @@ func (s *sysctls) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desir
 	return nil
 }
 
+// Get gets a setting as List lists it.
+func (s *sysctls) Get(_ context.Context, _ statedb.ReadTxn, wanted *desired.Sysctl) (found *desired.Sysctl, ok bool, err error) {
+	value, err := readSysctl(wanted.Spec)
+	if err != nil {
+		return nil, false, nil // Update says why
+	}
+	return &desired.Sysctl{Spec: config.Sysctl{Name: wanted.Spec.Name, Value: value}}, true, nil
+}
+
 func sysctlFile(s config.Sysctl) string {
 	return filepath.Join(procSys, filepath.Join(s.Path()...))
 }

@@ -102,6 +102,9 @@ type Table struct {
 	// leaves out expressions of rules that it does not know.
 	socket socket
 
+	// events tell what other programs change.
+	events socket
+
 	// Flows are deleted while others commit.
 	flowsMu   sync.Mutex
 	flows     socket
@@ -143,6 +146,9 @@ func Open(name string) (*Table, error) {
 		table := &nftables.Table{Name: name, Family: f.TableFamily}
 		t.tables[i] = &single{family: f, conn: conn, socket: &t.socket, table: table, written: make(map[string]bool)}
 	}
+	if err := t.watch(); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch nftables: %w", err), t.Close())
+	}
 	if err = t.flows.dial(); err == nil {
 		t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER)
 	}
@@ -166,7 +172,7 @@ func (t *Table) Close() error {
 	if t.conntrack != nil {
 		t.conntrack.Close()
 	}
-	return errors.Join(t.flows.close(), t.conn.CloseLasting())
+	return errors.Join(t.events.close(), t.flows.close(), t.conn.CloseLasting())
 }
 
 // ErrTaken is returned by [Open] if the chains of a table have rules, and all are of another program.

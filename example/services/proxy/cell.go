@@ -63,7 +63,8 @@ func newLoop(
 	loop, err := reconciler.RegisterConfig(params, cfg)
 	if err == nil {
 		ops.resync = spaced(resyncPause, loop.Resync)
-		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting))
+		w := &watcher{target, params.DB, frontends, loop, params.Log}
+		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run))
 	}
 	return loop, err
 }
@@ -102,6 +103,8 @@ func newOperations(target Target) *operations {
 func config(ops *operations, frontends statedb.RWTable[*Frontend], o Options) reconciler.Config[*Frontend] {
 	return reconciler.Config[*Frontend]{
 		Table: frontends, RoundOperations: ops, Lister: ops, Equal: equal, Diff: diff,
-		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = o.Resync })},
+		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) {
+			s.ResyncInterval, s.RefreshLimiter = o.Resync, nil // a table that was deleted must not come back slowly
+		})},
 	}
 }

@@ -33,6 +33,8 @@ type fake struct {
 	// most is how many elements a batch may have; zero means any number.
 	most    int
 	commits int
+	// changes are what others have changed; nil means that nobody does.
+	changes chan kernel.Changes
 }
 
 func newFake() *fake {
@@ -194,6 +196,25 @@ func (f *fake) Commit(b *kernel.Batch) error {
 
 func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
 
+func (f *fake) Get(service kernel.Service, slots int) (kernel.Listing, error) {
+	l := f.list()
+	maps.DeleteFunc(l.Counts, func(s kernel.Service, _ int) bool { return s != service })
+	end := max(slots, l.Counts[service])
+	maps.DeleteFunc(l.Slots, func(s kernel.Slot, _ netip.AddrPort) bool { return s.Service != service || s.Number >= end })
+	return l, nil
+}
+
+func (f *fake) Changed(ctx context.Context) (c kernel.Changes, err error) {
+	select {
+	case <-ctx.Done():
+		return c, ctx.Err()
+	case c = <-f.changes:
+		return c, nil
+	}
+}
+
+func (f *fake) Repair() (wrote bool, err error) { return false, nil }
+
 func (f *fake) DeleteFlows(flows ...kernel.Flow) error {
 	return f.DeleteFlowsIf(among(flows))
 }
@@ -231,6 +252,11 @@ func (p process) Commit(b *kernel.Batch) error {
 
 func (p process) List() (l kernel.Listing, err error) {
 	err = p.do("read", func() (err error) { l, err = p.Target.List(); return err })
+	return l, err
+}
+
+func (p process) Get(service kernel.Service, slots int) (l kernel.Listing, err error) {
+	err = p.do("read one", func() (err error) { l, err = p.Target.Get(service, slots); return err })
 	return l, err
 }
 

@@ -167,7 +167,10 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	}
 	_, health := cell.NewSimpleHealth()
 	reconcilertest.Go(e, func(ctx context.Context) error { return ops.keepForgetting(ctx, health) })
-	started <- reconcilertest.Start(e, config(ops, frontends, Options{}))
+	loop := reconcilertest.Start(e, config(ops, frontends, Options{}))
+	started <- loop
+	w := &watcher{target, e.DB, frontends, loop, quiet}
+	reconcilertest.Go(e, func(ctx context.Context) error { return w.run(ctx, health) })
 	reconcilertest.Go(e, d.Run)
 }
 

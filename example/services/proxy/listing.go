@@ -30,13 +30,45 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 		return err
 	}
 	for at, have := range listed {
-		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: have.count != len(have.endpoints)}
-		slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
-		if !yield(f) {
+		if !yield(have.frontend(at)) {
 			break
 		}
 	}
 	return nil
+}
+
+// Get implements [reconciler.Getter]. What is read is what the operations know from then on, as with List.
+func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Frontend) (found *Frontend, ok bool, err error) {
+	if err := o.lock(ctx); err != nil {
+		return nil, false, err
+	}
+	defer o.unlock()
+	was, known := o.have[wanted.At]
+	l, err := o.target.Get(wanted.At, max(len(wanted.Endpoints), len(was.endpoints)))
+	if err != nil {
+		return nil, false, err
+	}
+	now, there := slotsOf(l)[wanted.At]
+	if known && !now.equal(was) {
+		o.stale.addUnfit()
+	}
+	if !there {
+		delete(o.have, wanted.At)
+		return nil, false, nil
+	}
+	o.have[wanted.At] = now
+	return now.frontend(wanted.At), true, nil
+}
+
+func (s slots) equal(other slots) bool {
+	return s.count == other.count && slices.Equal(s.endpoints, other.endpoints)
+}
+
+// frontend returns what is listed of a service.
+func (s slots) frontend(at kernel.Service) *Frontend {
+	f := &Frontend{At: at, Endpoints: slices.Clone(s.endpoints), Torn: s.count != len(s.endpoints)}
+	slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
+	return f
 }
 
 // look reads what the kernel has.
@@ -63,7 +95,7 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 	o.have, o.unsure = slotsOf(l), false
 	o.stale.addUnfit()
 	for at, was := range known {
-		if now := o.of(at); now.count != was.count || !slices.Equal(now.endpoints, was.endpoints) {
+		if !o.of(at).equal(was) {
 			// Somebody else has changed the table. The comparison that follows leaves out what was written while it listed,
 			// which may be changed too.
 			o.resync()

@@ -22,6 +22,9 @@ import (
 type Target interface {
 	Commit(b *kernel.Batch) error
 	List() (kernel.Listing, error)
+	Get(service kernel.Service, slots int) (kernel.Listing, error)
+	Changed(ctx context.Context) (kernel.Changes, error)
+	Repair() (wrote bool, err error)
 	DeleteFlows(flows ...kernel.Flow) error
 	DeleteFlowsIf(stale func(kernel.Flow) bool) error
 }

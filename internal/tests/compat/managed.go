@@ -9,9 +9,9 @@ var managedSystem = system{
 	pkg:   "managed",
 	about: "A reconciler of resources in an outside system, as crossplane-runtime has it: see the " +
 		"[package](../reconciler/managed/doc.go). Rows embed `managed.Meta`, and most types have the row type as a parameter. " +
-		"The defaults are the same: polls every minute (zero: never), a grace period of 30 s. What is in package `meta`, the spec or the API types there is a function, a " +
-		"field of `Meta` or an annotation here; annotations win. Conditions have the same words, plus `CreateUnsure` and " +
-		"`ReconcileWaiting`",
+		"The defaults are the same: polls every minute (zero: never), a grace period of 30 s. What is in package `meta`, the " +
+		"spec or the API types there is a function, a field of `Meta` or an annotation here; annotations win. Conditions have the same words, plus `CreateUnsure` and " +
+		"`ReconcileWaiting`.",
 	same: []string{
 		"ControllerName",
 		"CriticalAnnotationUpdater: UpdateCriticalAnnotations",

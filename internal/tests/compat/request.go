@@ -11,7 +11,7 @@ var requestSystem = system{
 		"[package](../reconciler/request/doc.go). Any comparable type can be a request, so `Reconciler` has a type parameter. " +
 		"`Result.Requeue` means `reconciler.RequeueBackoff`, `Result.RequeueAfter` above zero means `reconciler.Requeue` and " +
 		"wins, and an error wins over both. A `RequeueAfter` holds until a call begins at its time or later, whatever a call in " +
-		"between returns; there an event uses it up with the priority queue",
+		"between returns; there an event uses it up with the priority queue.",
 	same: []string{
 		"Reconciler",
 		"Request: NamespacedName",

@@ -10,7 +10,7 @@ var statedbSystem = system{
 	about: "`github.com/cilium/statedb/reconciler` v0.9.4. Package `reconciler` is a drop-in: change the import path, " +
 		"and programs compile and do the same. [internal/tests/dropin](../internal/tests/dropin/doc.go) runs programs that use " +
 		"every exported name against both packages. `NewStatusIndex` and `WaitForReconciliation` are in its documentation, but " +
-		"not in v0.9.4",
+		"not in v0.9.4.",
 	same: []string{
 		"Register",
 		"Params: In, Log, DB, JobGroup, ModuleID, DefaultMetrics",

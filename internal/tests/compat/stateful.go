@@ -9,7 +9,7 @@ var statefulSystem = system{
 	pkg:   "stateful",
 	about: "A reconciler that compares the desired state with the state applied last, which is in an annotation: see the " +
 		"[package](../reconciler/stateful/doc.go). `StatefulReconciler[T, State, Item]` has type parameters for the row, its " +
-		"state and the items of the state; a zero `State` means nothing. Rows embed `object.Meta`, which has the annotations",
+		"state and the items of the state; a zero `State` means nothing. Rows embed `object.Meta`, which has the annotations.",
 	same: []string{
 		"StatefulReconciler: GetStateAnnotationKey, ExtractCurrentState, CompareStates, ApplyOperations",
 		"StatefulResource, Object",

@@ -9,7 +9,7 @@ var stepperSystem = system{
 	pkg:   "stepper",
 	about: "An engine that walks through the states of a reconciliation, and one without states: see the " +
 		"[package](../reconciler/stepper/doc.go). The custom resource (CR) is a row, and engines have its type as a parameter. " +
-		"A hook asks the engine for the row, the state and the context",
+		"A hook asks the engine for the row, the state and the context.",
 	same: []string{
 		"CRChecker, ObjectsGetter, Mutator, Updater, ErrorManager, SuccessManager, GiveupManager, End",
 		"Stepper: Run",

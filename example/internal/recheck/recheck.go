@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package recheck has a reconciler look at what the events of its target name.
+package recheck
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Loop is what a [Queue] needs of a [github.com/statekeel/statekeel/reconciler.Loop].
+type Loop[Row any] interface {
+	Verify(ctx context.Context, rows ...Row) error
+	Resync()
+}
+
+const (
+	// settle is the time from the first event of a burst to the look at what all of them name.
+	settle = 50 * time.Millisecond
+	// many is how many rows are looked at one by one. A resync looks at more of them at once.
+	many = 100
+	// pause is the time between two resyncs, if they are asked for all the time, as by another program that undoes each
+	// repair. Without that, the first ones begin at once.
+	pause, first = 5 * time.Second, 10
+)
+
+// Queue has the rows that wait for a look. Its methods are safe from any goroutine, and wait for nothing.
+type Queue[Row comparable] struct {
+	loop Loop[Row]
+	wake chan struct{}
+
+	mu     sync.Mutex
+	rows   map[Row]bool
+	resync bool
+}
+
+// New returns an empty queue.
+func New[Row comparable](loop Loop[Row]) *Queue[Row] {
+	return &Queue[Row]{loop: loop, wake: make(chan struct{}, 1), rows: make(map[Row]bool)}
+}
+
+// Verify asks for a look at rows.
+func (q *Queue[Row]) Verify(rows ...Row) {
+	q.ask(func() {
+		for _, row := range rows {
+			q.rows[row] = true
+		}
+	})
+}
+
+// Resync asks for a resync: events were lost, or are about what no row asks for.
+func (q *Queue[Row]) Resync() { q.ask(func() { q.resync = true }) }
+
+func (q *Queue[Row]) ask(add func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if add(); len(q.rows) > many {
+		clear(q.rows)
+		q.resync = true
+	}
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the queue.
+func (q *Queue[Row]) take() (rows []Row, resync bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for row := range q.rows {
+		rows = append(rows, row)
+	}
+	clear(q.rows)
+	resync, q.resync = q.resync, false
+	select {
+	case <-q.wake:
+	default:
+	}
+	return rows, resync
+}
+
+// Run hands the loop what is asked for, until ctx ends.
+func (q *Queue[Row]) Run(ctx context.Context) {
+	limit := rate.NewLimiter(rate.Every(pause), first)
+	var due <-chan time.Time // the resync that waits for the limit; nil if there is none
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-due:
+			due = nil
+			q.loop.Resync()
+			continue
+		case <-q.wake:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settle):
+		}
+		rows, resync := q.take()
+		if len(rows) > 0 {
+			// The loop may have stopped, or the context has ended. A resync finds what else has been left out.
+			err := q.loop.Verify(ctx, rows...)
+			resync = resync || err != nil
+		}
+		if resync && due == nil {
+			due = time.After(limit.Reserve().Delay())
+		}
+	}
+}
