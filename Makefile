@@ -14,7 +14,7 @@ MODULES     := . metrics/prometheus reconciler/source/etcd reconciler/source/kub
 UPSTREAM    := internal/tests/upstream internal/tests/kubernetes/server
 # Those that are checked, and mostly tested, without -race: Prometheus, etcd's server and Kubernetes' libraries take
 # minutes to compile with it, and are not ours.
-WITHOUTRACE := reconciler/source/kubernetes example/fleet example/postgres internal/tests/real internal/tests/kubernetes \
+WITHOUTRACE := reconciler/source/kubernetes example/fleet example/postgres example/services internal/tests/real internal/tests/kubernetes \
                internal/tests/upstream/kernel benchmarks tools
 # A slow machine may need more than the ten minutes that go test allows a package.
 # Programs without debug information are linked faster.

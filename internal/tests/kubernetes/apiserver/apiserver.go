@@ -132,7 +132,7 @@ func (s *Server) Start() (err error) {
 	s.process = exec.Command(os.Getenv(program), "-dir", s.dir, "-etcd", fmt.Sprint(s.etcd), "-peer", fmt.Sprint(s.peer),
 		"-port", fmt.Sprint(s.Port), "-slices", fmt.Sprint(s.Slices), "--",
 		"--cert-dir="+s.Path("certificates"), "--bind-address=127.0.0.1",
-		"--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
+		"--service-cluster-ip-range=10.96.0.0/16,fd00::a60:0/112", "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+s.Path("key"), "--service-account-signing-key-file="+s.Path("key"),
 		"--token-auth-file="+s.Path("tokens"), "--authorization-mode=RBAC", "--v=0", "--logging-format=text",
 		// No controller makes the account of a pod.

@@ -41,7 +41,7 @@ func TestNoConnectionIsLostWhateverHappensToTheCluster(t *testing.T) {
 			assert.NoError(t, place.Try(func() error {
 				for !stop.Load() {
 					s, protocol := w.services[random.IntN(len(w.services))], []kernel.Protocol{kernel.TCP, kernel.UDP}[random.IntN(2)]
-					if err := w.connect(s, protocol); err != nil {
+					if err := w.connect(s, protocol, random.IntN(2) == 0); err != nil {
 						return err
 					}
 					// Some of the processors are for those who are tested.

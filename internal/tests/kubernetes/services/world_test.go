@@ -34,7 +34,7 @@ type set uint16
 
 func (s set) has(endpoint netip.AddrPort) bool {
 	for i := range nettest.EndpointCount {
-		if s&(1<<i) != 0 && nettest.EndpointAt(i) == endpoint {
+		if at := nettest.EndpointAt(i); s&(1<<i) != 0 && (endpoint == at || endpoint == nettest.TwinOf(at)) {
 			return true
 		}
 	}
@@ -52,7 +52,8 @@ func (s state) endpoints() set {
 	return s.leaving
 }
 
-// service is a service, with a pod for each endpoint at most. Its ports are one of TCP and one of UDP.
+// service is a service, with a pod for each endpoint at most. Its ports are one of TCP and one of UDP. All have an address of
+// each family.
 type service struct {
 	name   string
 	steady bool // it is not deleted, and its first endpoint stays ready
@@ -79,6 +80,10 @@ func (s *service) at(protocol kernel.Protocol) kernel.Service {
 	var i byte
 	_, _ = fmt.Sscanf(s.name, "service-%d", &i)
 	return kernel.Service{Protocol: protocol, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 1, i}), number)}
+}
+
+func twinOf(at kernel.Service) kernel.Service {
+	return kernel.Service{Protocol: at.Protocol, Address: nettest.TwinOf(at.Address)}
 }
 
 func (s *service) now() state { return s.states[len(s.states)-1] }
@@ -161,10 +166,12 @@ func (w *world) create(s *service) {
 }
 
 func (w *world) object(s *service) *corev1.Service {
+	ip := s.at(kernel.TCP).Address.Addr()
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: s.at(kernel.TCP).Address.Addr().String(), Selector: map[string]string{"app": s.name},
+			ClusterIP: ip.String(), ClusterIPs: []string{ip.String(), nettest.Twin(ip).String()},
+			IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack), Selector: map[string]string{"app": s.name},
 			Ports: []corev1.ServicePort{
 				{Name: "web", Protocol: corev1.ProtocolTCP, Port: int32(s.first), TargetPort: intstr.FromInt32(8080)},
 				{Name: "dns", Protocol: corev1.ProtocolUDP, Port: int32(s.first + 1), TargetPort: intstr.FromInt32(8080)},
@@ -198,8 +205,10 @@ func (w *world) change(s *service, i int, what string) {
 		made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		require.NoError(w.T, err)
 		pod = made
-		ip := nettest.EndpointAt(i).Addr().String()
-		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
+		ip := nettest.EndpointAt(i).Addr()
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: ip.String(), PodIPs: []corev1.PodIP{{IP: ip.String()}, {IP: nettest.Twin(ip).String()}},
+		}
 		fallthrough
 	case "ready", "unready":
 		is := corev1.ConditionTrue
@@ -316,10 +325,11 @@ func (w *world) wanted() dump {
 		}
 		for _, protocol := range []kernel.Protocol{kernel.TCP, kernel.UDP} {
 			at := s.at(protocol)
-			want[at] = nil
+			want[at], want[twinOf(at)] = nil, nil
 			for i := range nettest.EndpointCount {
 				if s.now().endpoints()&(1<<i) != 0 {
 					want.add(at, nettest.EndpointAt(i))
+					want.add(twinOf(at), nettest.TwinOf(nettest.EndpointAt(i)))
 				}
 			}
 		}
@@ -336,29 +346,36 @@ func (w *world) inServer() dump {
 	want := dump{}
 	for _, s := range services.Items {
 		for _, port := range s.Spec.Ports {
-			at, err := kernel.ParseService(fmt.Sprintf("%s/%s:%d", map[corev1.Protocol]string{"TCP": "tcp", "UDP": "udp"}[port.Protocol], s.Spec.ClusterIP, port.Port))
-			require.NoError(w.T, err)
-			want[at] = nil
-			add := func(takes func(discoveryv1.EndpointConditions) bool) {
-				for _, slice := range all.Items {
-					if slice.Namespace != s.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.Name {
-						continue
-					}
-					for _, p := range slice.Ports {
-						for _, e := range slice.Endpoints {
-							if *p.Name == port.Name && *p.Protocol == port.Protocol && takes(e.Conditions) {
-								want.add(at, netip.AddrPortFrom(netip.MustParseAddr(e.Addresses[0]), uint16(*p.Port)))
-							}
-						}
-					}
+			for _, ip := range s.Spec.ClusterIPs {
+				protocol := map[corev1.Protocol]kernel.Protocol{"TCP": kernel.TCP, "UDP": kernel.UDP}[port.Protocol]
+				at := kernel.Service{Protocol: protocol, Address: netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port.Port))}
+				want[at] = nil
+				if want.addSlices(at, &s, port, all.Items, func(c discoveryv1.EndpointConditions) bool { return *c.Ready }); want[at] == nil {
+					want.addSlices(at, &s, port, all.Items, func(c discoveryv1.EndpointConditions) bool { return *c.Serving && *c.Terminating })
 				}
-			}
-			if add(func(c discoveryv1.EndpointConditions) bool { return *c.Ready }); want[at] == nil {
-				add(func(c discoveryv1.EndpointConditions) bool { return *c.Serving && *c.Terminating })
 			}
 		}
 	}
 	return want
+}
+
+// addSlices adds the endpoints of a port of a service that have some conditions.
+func (d dump) addSlices(
+	at kernel.Service, s *corev1.Service, port corev1.ServicePort, all []discoveryv1.EndpointSlice, takes func(discoveryv1.EndpointConditions) bool,
+) {
+	for _, slice := range all {
+		if slice.Namespace != s.Namespace || slice.Labels[discoveryv1.LabelServiceName] != s.Name {
+			continue
+		}
+		for _, p := range slice.Ports {
+			for _, e := range slice.Endpoints {
+				ip := netip.MustParseAddr(e.Addresses[0])
+				if *p.Name == port.Name && *p.Protocol == port.Protocol && ip.Is4() == at.Address.Addr().Is4() && takes(e.Conditions) {
+					d.add(at, netip.AddrPortFrom(ip, uint16(*p.Port)))
+				}
+			}
+		}
+	}
 }
 
 // own leaves the services of the API server itself out.
@@ -388,10 +405,13 @@ func (w *world) settle() {
 
 // connect connects to a port of a service, and checks that it is answered if an endpoint was ready all the time, and only by
 // an endpoint that had clients meanwhile.
-func (w *world) connect(s *service, protocol kernel.Protocol) error {
+func (w *world) connect(s *service, protocol kernel.Protocol, twin bool) error {
 	s.mu.Lock()
 	at, oldest, held := s.at(protocol), s.oldest, s.held
 	s.mu.Unlock()
+	if twin {
+		at = twinOf(at)
+	}
 	if held.Err() != nil {
 		w.excused.Add(1)
 		return nil
