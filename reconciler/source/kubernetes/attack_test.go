@@ -87,7 +87,7 @@ func TestAWatchThatIsNotAnsweredIsAskedForAgain(t *testing.T) {
 				}
 				e.server.cut(watch.Event{})
 				e.server.put("a", "1=y")
-				e.pass(answerTimeout + 2*time.Second)
+				e.pass(answerTimeout + 10*time.Second)
 				require.ErrorContains(e, e.sink.State().Err, "watching configmaps: no answer for 3m0s")
 				e.requireRows("1=x")
 				e.pass(answerTimeout + 20*time.Second)
@@ -333,6 +333,32 @@ func TestAServerWhoseVersionsAreNoNumbersRemovesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A program without a hive has only the log.
+func TestTheLogSaysWhatIsWrong(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, to *source.Config[*row]) {
+		e.server.setFail(always(errRefused))
+		cfg.Log = to.Log
+	}, func(e *env) {
+		e.pass(10 * time.Minute)
+		require.Equal(e, 1, strings.Count(e.log.String(), "level=WARN"), e.log)
+		require.Contains(e, e.log.String(), "source disconnected")
+		require.Contains(e, e.log.String(), "connection refused")
+		e.server.setFail(always(errUnnamed, "cluster"))
+		e.server.put("a", "nonsense0")
+		e.server.put("b", "1=x")
+		e.server.put("c", "1=x")
+		e.pass(time.Minute)
+		for range 10 {
+			e.server.put("a", "nonsense1")
+			synctest.Wait()
+		}
+		require.Equal(e, 5, strings.Count(e.log.String(), "level=WARN"), e.log)
+		require.Contains(e, e.log.String(), `msg="Not applied" error="configmaps default/a: \"nonsense0\" has no ="`)
+		require.Contains(e, e.log.String(), "default/c: the row")
+		require.Contains(e, e.log.String(), `msg="The cluster is not known"`)
+	})
 }
 
 func TestWhyTheClusterIsNotKnownIsSaid(t *testing.T) {
