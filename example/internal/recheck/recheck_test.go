@@ -44,18 +44,24 @@ func play(t *testing.T, test func(*fake, *Queue[int])) {
 	})
 }
 
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func TestBurstCostsOneLookAtEachRow(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		for i := range 40 {
 			q.Verify(i%3, 7)
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
 		require.Empty(t, f.verified)
-		time.Sleep(20 * time.Millisecond)
+		pass(20 * time.Millisecond)
 		slices.Sort(f.verified)
 		require.Equal(t, []int{0, 1, 2, 7}, f.verified)
 		require.Equal(t, 1, f.calls)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		require.Equal(t, 1, f.calls)
 		require.Empty(t, f.resyncs)
 	})
@@ -66,7 +72,7 @@ func TestManyRowsAreOneResync(t *testing.T) {
 		for i := range many + 1 {
 			q.Verify(i)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Empty(t, f.verified)
 		require.Equal(t, []time.Duration{settle}, f.resyncs)
 	})
@@ -77,7 +83,7 @@ func TestResyncsAreAtOnceUntilTheyAreAskedForAllTheTime(t *testing.T) {
 		for range 3600 {
 			q.Resync()
 			q.Verify(1)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		for i := range first {
 			require.Equal(t, settle+time.Duration(i)*time.Second, f.resyncs[i])
@@ -91,7 +97,7 @@ func TestRowsThatTheLoopDoesNotTakeAreLeftToAResync(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		f.fails = errors.New("no")
 		q.Verify(1)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Equal(t, []time.Duration{settle}, f.resyncs)
 	})
 }
