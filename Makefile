@@ -14,7 +14,7 @@ MODULES     := . metrics/prometheus reconciler/source/etcd reconciler/source/kub
 UPSTREAM    := internal/tests/upstream internal/tests/kubernetes/server
 # Those that are checked, and mostly tested, without -race: Prometheus, etcd's server and Kubernetes' libraries take
 # minutes to compile with it, and are not ours.
-WITHOUTRACE := reconciler/source/kubernetes example/fleet example/postgres internal/tests/real internal/tests/kubernetes \
+WITHOUTRACE := reconciler/source/kubernetes example/fleet example/postgres example/services internal/tests/real internal/tests/kubernetes \
                internal/tests/upstream/kernel benchmarks tools
 # A slow machine may need more than the ten minutes that go test allows a package.
 # Programs without debug information are linked faster.
@@ -86,7 +86,7 @@ test-modules:
 # Also two at once: one that compiles much beside one that runs long.
 .PHONY: test-more
 test-more:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-kubernetes test-fuzz test-postgres test-fleet test-systems
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-kubernetes test-fuzz test-postgres test-fleet test-systems test-release
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of the time goes into making what was
@@ -178,14 +178,10 @@ test-release: release-check
 	cd tools && $(TEST) ./...
 
 VERSION ?= v0.1.0
-# Before there is a tag, gorelease has nothing to compare with.
 .PHONY: release-check
 release-check: ## prove that a new user can work with release VERSION of HEAD
 	@program=$$(mktemp); trap 'rm -f "$$program"' EXIT; \
-	(cd tools && $(GO) build -o "$$program" ./release); "$$program" check $(VERSION); \
-	if tag=$$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null); then \
-		$(GO) tool -modfile=tools/go.mod gorelease -base "$$tag" -version $(VERSION); \
-	fi
+	(cd tools && $(GO) build -o "$$program" ./release); "$$program" check $(VERSION)
 
 .PHONY: release
 release: ## make the branch release-VERSION, and print the tags to set
@@ -203,18 +199,15 @@ screenshot: ## take the picture of the page again, docs/debug-page.png
 
 # The lines of the last series stay in benchmarks/series.txt, for another look by benchstat.
 .PHONY: bench
-bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in 20 minutes; wants a quiet machine
+bench: ## compare with the peers and write benchmarks/results.txt, in 20 minutes; wants a quiet machine
 	benchmarks/run.sh $(TURNS) >benchmarks/series.txt
-	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n '/^cpu: /{s///p;q}' benchmarks/series.txt); \
-	{ \
-		sed '/^<!-- tables -->/q' docs/PERFORMANCE.md; \
-		printf '\n%s, %s turns, %s cores of %s, %s.\n\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" "$$cpu" "$$($(GO) env GOVERSION)"; \
-		printf '```\n'; \
+	@{ \
+		printf '%s, %s turns, %s cores of %s, %s.\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" \
+			"$$(sed -n '/^cpu: /{s///p;q}' benchmarks/series.txt)" "$$($(GO) env GOVERSION)"; \
+		printf '%s\n' 'A figure is the median of the runs; "±" is how far they are from it, at a confidence of 95 %.' \
+			'"vs base" compares with the first column; "~" means that the runs show no difference.' ''; \
 		$(GO) tool -modfile=tools/go.mod benchstat -table .name -col /impl benchmarks/series.txt; \
-		printf '```\n\n'; \
-		sed -n '/^<!-- end of the tables -->/,$$p' docs/PERFORMANCE.md; \
-	} >"$$page"; \
-	cp "$$page" docs/PERFORMANCE.md
+	} >benchmarks/results.txt
 
 .PHONY: bench-services
 bench-services: ## compare example/services with kube-proxy, in half an hour, to standard output; takes root and nft

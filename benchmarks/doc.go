@@ -7,7 +7,7 @@
 //	go test -bench . -benchtime 1x -small        all of them in seconds: the figures mean nothing, the checks hold
 //	go test -bench Noop -benchtime 1x            one of them, in its full size
 //	./run.sh 6 Refresh > refresh.txt             six turns of one in which each contender has a process of its own
-//	make bench                                   six turns of all, and the tables of docs/PERFORMANCE.md
+//	make bench                                   six turns of all, into results.txt
 //
 // What run.sh prints is for benchstat:
 //

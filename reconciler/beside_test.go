@@ -76,6 +76,20 @@ func TestDeletionThatFailsHasARow(t *testing.T) {
 	}, beside)
 }
 
+func TestChangedRowDoesNotShowTheFailureOfItsOlderVersion(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(failOne("busy"))
+		e.writeRows(1, 1)
+		time.Sleep(time.Second)
+		require.Equal(e, reconciler.StatusKindError, e.told(1).Kind)
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 2})
+		require.NoError(e, err)
+		s, _ := e.loop.Status(wtxn.Commit(), &object{ID: 1}) // before the loop reads the change
+		require.Equal(e, reconciler.StatusKindPending, s.Kind)
+	}, beside)
+}
+
 func TestSlowOperationHoldsTheMarkForTenMilliseconds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {

@@ -47,6 +47,14 @@ type asked[Obj any] struct {
 // after it has published its state; it must not block.
 type question[Obj any] func(*answers[Obj])
 
+// question adds a question.
+func (a *asked[Obj]) question(q *question[Obj]) {
+	if a.questions == nil {
+		a.questions = map[*question[Obj]]struct{}{}
+	}
+	a.questions[q] = struct{}{}
+}
+
 // ask adds a request.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	c.mu.Lock()
@@ -81,10 +89,7 @@ func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers
 	answered := make(chan T, 1)
 	q := question[Obj](func(b *answers[Obj]) { answered <- answer(b) })
 	v.calls.ask(func(a *asked[Obj]) {
-		if a.questions == nil {
-			a.questions = map[*question[Obj]]struct{}{}
-		}
-		a.questions[&q] = struct{}{}
+		a.question(&q)
 	})
 	defer v.calls.withdraw(&q)
 	select {

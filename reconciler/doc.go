@@ -1,74 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package reconciler makes a target (a kernel, a proxy, a cloud API, a file tree) match the rows of a
-// statedb table, and keeps it that way for as long as the program runs.
+// Package reconciler makes a target (a kernel, a proxy, a cloud API, a file tree) match the rows of a statedb table, and
+// keeps it that way for as long as the program runs. A program writes the desired state into the table. A reconciler reads
+// the changes, calls the program's operations to update the target, and retries what failed:
 //
-// A program writes the desired state into the table. A reconciler reads the changes, calls the
-// program's operations to update the target, and retries what failed:
-//
-//	// routeOps implements Operations[*Route]. Delete and Prune are not shown.
+//	// routeOps implements ObjectOperations[*Route]. Delete is not shown.
 //	type routeOps struct{ kernel *Kernel }
 //
 //	func (o routeOps) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *Route) error {
 //		return o.kernel.ReplaceRoute(ctx, r.Dst, r.Gateway)
 //	}
 //
-//	loop, err := reconciler.RegisterConfig(params, reconciler.Config[*Route]{
-//		Table:      routes,
-//		Operations: routeOps{kernel},
-//	})
-//
-// To request an object, insert a row. To remove the object, delete the row:
+//	loop, err := reconciler.New(reconciler.Config[*Route]{DB: db, Table: routes, Operations: routeOps{kernel}})
+//	go loop.Run(ctx)
 //
 //	txn := db.WriteTxn(routes)
-//	routes.Insert(txn, &Route{Dst: dst, Gateway: gw})
-//	revision := routes.Revision(txn.Commit())
+//	routes.Insert(txn, &Route{Dst: dst, Gateway: gw}) // or Delete
+//	unapplied, err := loop.Wait(ctx, routes.Revision(txn.Commit()), reconciler.Applied)
 //
-//	unapplied, err := loop.Wait(ctx, revision, reconciler.Applied)
+// # What a new program uses
 //
-// Operations get the current desired state, never the change that led to it. They have to be
-// idempotent: see [ObjectOperations]. The table is only read: [Loop.Status] returns the outcome for a row, and
-// [Loop.Outcomes] the table of what is not Done. With [Config].Clone, SetStatus and GetStatus the outcomes are in
-// the rows instead, which the program sets to Pending with every change: docs/ledgers.md compares the two.
+// These names are stable: docs/STABILITY.md.
 //
-// With [Config].Lister the reconciler also compares what the target has with the table, as [Loop.Verify] does for single
-// objects: docs/pruning.md has more.
+//   - [Config] says what is reconciled, by which [ObjectOperations], and how. [Settings] are what of it can change at run
+//     time; [WithSettings] sets them. With a [Lister] the reconciler compares what the target has with the table, too.
+//   - [New] makes a [Loop], which [Loop.Run] runs. [RegisterConfig] makes one that a hive runs.
+//   - [Loop.Wait], [Loop.WaitAll] and [Loop.WaitFor] return when what was written is [Attempted], or [Applied], and
+//     [Loop.Ready] when the loop has taken over its target.
+//   - [Loop.Status] returns the outcome for a row, [Loop.StatusWatch] also channels that close when it changes, and
+//     [Loop.Explain] why an object is not reconciled. With [WithRegistry] commands and pages find the loop.
+//   - [Loop.Reapply] applies rows again, [Loop.Resync] compares all with the target, [Loop.Pause] and [Loop.Resume] stop the
+//     operations for a while.
 //
-// # Outcomes
-//
-// The error that an operation returns decides what happens next:
+// Operations get the current desired state, never the change that led to it, and have to be idempotent. The error that one
+// returns decides what happens next:
 //
 //   - nil: the object is Done until it changes or is refreshed.
-//   - An error: the object has the status Error, and is retried with exponential backoff.
-//   - [RetryAfter]: the same, but the retry comes after a given time.
-//   - [TerminalError]: the object has the status Error, and is not retried until it changes.
-//   - [Blocked]: the object is Blocked until a watch channel closes. [Need] makes this outcome from a
-//     look-up of another object, [NeedApplied] until another object is in the target, and [NeedDeleted] until others
-//     are gone from it.
-//   - [Requeue] and [RequeueBackoff]: the object is Done, and the operation runs again later.
+//   - An error: the object has the status Error, and is retried with exponential backoff; with [RetryAfter] after a given
+//     time, with [TerminalError] not before it changes.
+//   - [Blocked]: the object is Blocked until a watch channel closes. [Need] makes this outcome from a look-up of another
+//     object, [NeedApplied] until another object is in the target, and [NeedDeleted] until others are gone from it; with
+//     [ErrNotKnown] if it is not known yet whether they are.
+//   - [Requeue], [RequeueBackoff]: the object is Done, and the operation runs again later.
 //
-// # Constructors
+// The table is only read, and [Loop.Outcomes] is a table of what is not Done. With [Config].Clone, SetStatus and GetStatus
+// the outcomes are in the rows instead: docs/ledgers.md compares the two.
 //
-//   - [RegisterConfig] makes a reconciler in a hive, and returns its [Loop].
-//   - [New] makes one without a hive; the program calls [Loop.Run].
-//   - [Register] is for programs written against github.com/cilium/statedb/reconciler. This package
-//     exports everything that v0.9.4 of that package exports, under the same names.
+// # The rest
 //
-// # Packages
+// [Register], [Operations], [Params] and what else programs of github.com/cilium/statedb/reconciler v0.9.4 use is here under
+// the same names, and never changes.
 //
-//   - trigger applies objects again when rows of another table change.
-//   - source fills tables from a store or a file; source/etcd and source/kubernetes, modules of their own, from etcd and
-//     from an API server. derive keeps a table equal to a function of another one.
-//   - request, stepper, stateful and managed are adapters: they run requests of controllers, walks
-//     over states, differences to the state applied last, and managed resources on the same loop.
-//     object has the metadata of their rows.
-//   - event records events of objects for people to read.
-//   - commands and debug show and control reconcilers, in a shell and on a web page; inspect has the
-//     data that they show.
-//   - reconcilertest runs reconcilers in tests, in virtual time, and finds bugs in operations; edge
-//     marks their steps for that.
-//   - ours writes down what the program has made, for targets without marks.
-//
-// docs/GUIDE.md goes through all of this with a program that runs.
+// Of the packages below this one trigger applies objects again when rows of another table change; source fills tables from
+// elsewhere, and derive from other tables; request, stepper, stateful and managed are other programming models on the same
+// loop; commands, debug and inspect show and control reconcilers; reconcilertest finds bugs in operations, edge marks their
+// steps for that; event records what happened to objects; and ours writes down what the program has made, for targets
+// without marks. docs/GUIDE.md goes through all of this with a program that runs.
 package reconciler

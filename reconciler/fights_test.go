@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -71,10 +72,10 @@ func TestContendedObjectBacksOffAndSaysSo(t *testing.T) {
 			g.take()
 			g.got()
 			e.pass(10 * time.Minute)
-			require.LessOrEqual(e, len(g.changes()), 25, "it repairs at most every other half minute")
+			require.LessOrEqual(e, len(g.changes()), 25, "it repairs at most every half minute or so")
 			require.LessOrEqual(e, g.got()[1], 60)
 			end()
-			e.pass(2 * time.Minute)
+			e.pass(time.Minute)
 			e.calmly()
 			e.done(1, 2)
 			require.Equal(e, map[uint64]int{1: 1, 2: 1}, g.holds())
@@ -84,6 +85,149 @@ func TestContendedObjectBacksOffAndSaysSo(t *testing.T) {
 			e.calmly()
 			e.done(1)
 		})
+	}
+}
+
+// Whenever the other stops, the fight is over when the maximum backoff has passed.
+func TestFightIsOverAMinuteAfterItsEnd(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second, 10 * time.Second, 29 * time.Second, 31 * time.Second, 59 * time.Second} {
+		verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+			end := e.another(g, 1, 5, 100*time.Millisecond, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+			e.pass(5*time.Minute + after)
+			require.Contains(e, e.told(1).GetError(), "contended: ")
+			end()
+			e.pass(time.Minute)
+			e.calmly()
+			e.done(1)
+		})
+	}
+}
+
+// An update that asks for another run each time has repaired the object all the same.
+func TestContendedObjectThatPolls(t *testing.T) {
+	for _, period := range []time.Duration{time.Second, 7 * time.Second, 15 * time.Second} {
+		verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+			g.deciding(func(call) error { return reconciler.Requeue(10 * time.Second) })
+			e.put(2, 1)
+			e.pass(time.Second)
+			end := e.another(g, 1, 5, period, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+			e.pass(3 * time.Minute)
+			require.Contains(e, e.told(1).GetError(), "contended: ")
+			g.take()
+			e.pass(10 * time.Minute)
+			require.LessOrEqual(e, len(g.changes()), 25)
+			end()
+			e.pass(time.Minute)
+			e.calmly()
+			e.done(1)
+			g.take()
+			e.pass(time.Minute)
+			require.GreaterOrEqual(e, len(g.changes()), 5, "the poll goes on")
+			e.calmly()
+		})
+	}
+}
+
+// A poll is not lost when its object is found right, whatever has come between.
+func TestPollGoesOnAfterALookThatFindsItRight(t *testing.T) {
+	polls := func(call) error { return reconciler.Requeue(10 * time.Second) }
+	for name, failure := range map[string]error{
+		"retry": errors.New("down"), "later": reconciler.RetryAfter(errors.New("down"), time.Hour),
+		"terminal": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+				g.deciding(polls)
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.deciding(func(call) error { return failure })
+				e.put(3, 1)
+				e.pass(time.Second)
+				g.drift(1, 3)
+				g.deciding(polls)
+				e.verify(1)
+				e.pass(time.Second)
+				e.done(1)
+				g.take()
+				e.pass(time.Minute)
+				require.GreaterOrEqual(e, len(g.changes()), 5, "the poll goes on")
+			})
+		})
+	}
+	// The effect of a repair comes late.
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.deciding(polls)
+		e.put(2, 1)
+		e.pass(time.Second)
+		until := time.Now().Add(50 * time.Millisecond)
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+			if time.Now().Before(until) {
+				return &object{ID: id, Value: 9}, true, nil
+			}
+			return &object{ID: id, Value: g.holds()[id]}, true, nil
+		})
+		e.verify(1)
+		e.pass(20 * time.Second)
+		e.calmly()
+		e.done(1)
+		g.take()
+		e.pass(time.Minute)
+		require.GreaterOrEqual(e, len(g.changes()), 5, "the poll goes on")
+	})
+}
+
+// Failures of a poll are retried as such: to find its object right says nothing about them.
+func TestPollThatFailsIsCalledAgain(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.deciding(func(call) error { return reconciler.Requeue(10 * time.Second) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		g.failing("the server is gone")
+		e.pass(time.Minute)
+		require.Equal(e, reconciler.StatusKindError, e.told(1).Kind)
+		require.LessOrEqual(e, len(g.changes()), 12, "it backs off")
+		g.deciding(nil)
+		e.pass(time.Minute)
+		e.done(1)
+	})
+}
+
+// Another version of the row is applied during a fight, and is no part of it.
+func TestChangeDuringAFightIsNoRepair(t *testing.T) {
+	for _, way := range []string{"retried", "probe"} {
+		verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+			end := e.another(g, 1, 5, 100*time.Millisecond, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+			e.pass(time.Minute)
+			require.Equal(e, 1, e.loop.Figures().Unheld)
+			end()
+			if way == "probe" {
+				g.deciding(func(c call) error {
+					if c.id == 2 {
+						return errors.New("down")
+					}
+					return nil
+				})
+				e.put(2, 2)
+				e.pass(time.Second)
+				require.NotZero(e, e.loop.Figures().BreakerOpenings)
+				e.put(4, 1)
+				e.pass(2 * time.Minute)
+				g.deciding(nil)
+			} else {
+				// It has just failed, and the change is held.
+				_, err := e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				e.pass(10 * time.Millisecond)
+				e.put(4, 1)
+				e.pass(10 * time.Millisecond)
+				_, err = e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				e.pass(10 * time.Millisecond)
+			}
+			e.done(1)
+			require.Equal(e, 4, g.holds()[1])
+			require.Zero(e, e.loop.Figures().Unheld)
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BreakerFailures = 1 }))
 	}
 }
 
@@ -172,7 +316,7 @@ func TestOrphanThatComesBackIsContended(t *testing.T) {
 		e.pass(10 * time.Minute)
 		require.LessOrEqual(e, len(g.changes()), 25)
 		end()
-		e.pass(3 * time.Minute)
+		e.pass(time.Minute)
 		e.calmly()
 		require.Equal(e, map[uint64]int{1: 1}, g.holds())
 		require.Empty(e, e.objects(inspect.ObjectQuery{Status: "Error"}).Objects)
@@ -186,7 +330,7 @@ func TestContendedObjectIsNotGivenUp(t *testing.T) {
 		e.pass(10 * time.Minute)
 		require.Contains(e, e.told(1).GetError(), "contended: ")
 		end()
-		e.pass(3 * time.Minute)
+		e.pass(time.Minute)
 		e.done(1)
 		e.calmly()
 		require.Zero(e, e.loop.Figures().BreakerOpenings, "the target works")

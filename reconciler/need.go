@@ -111,6 +111,30 @@ func NeedDeleted[Obj any](ctx context.Context, loop *Loop[Obj], match func(obj O
 	return n.Deleted(match, what)
 }
 
+// Suspect is for an operation that has failed with err, perhaps since what it needs is not in the target any more, although
+// its reconciler believes so: a rule whose chain somebody has deleted, a route whose device is gone. It asks loop, the
+// reconciler of obj, to look at obj, as [Loop.Verify] does, and waits for nothing. It returns an error, which the operation
+// returns as it is, wrapped or joined:
+//
+//   - a [Blocked] error with the text of err: obj is looked at first. If it was lost, the operation runs again as soon as it is
+//     applied again. If it is as its row wants it, the operation runs again at once: obj may not have been the reason.
+//   - err, if that has not helped, so that the object fails and backs off, and if obj has no row, loop has no
+//     [Config].Lister, or it has stopped. A nil err is nil.
+//
+// Call it only for errors that say that something is missing, such as ENOENT: each call costs a look and another call of
+// the operation. If the lister of loop has no [Getter], each costs a resync. ctx is that of the operation, loop and the rest
+// as in [NeedApplied], which finds obj. Suspect may be called from any goroutine.
+func Suspect[Obj any](ctx context.Context, loop *Loop[Obj], obj Obj, err error) error {
+	if err == nil {
+		return nil
+	}
+	n, wrong := needsOf(ctx, loop, "the object of Suspect")
+	if wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	return n.Suspect(obj, err, execute.Waited(ctx))
+}
+
 // needsOf returns the needs of a loop, or of that whose operation ctx belongs to.
 func needsOf[Obj any](ctx context.Context, loop *Loop[Obj], what string) (*needs.Needs[Obj], error) {
 	if loop != nil {
@@ -132,6 +156,9 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 		Key:       func(key string) (core.KeyInfo[Obj], bool) { return r.core.KeyInfo(key, 0) },
 		Deletions: r.core.Deletions,
 	}
+	if s.setup.cfg.Lister != nil && !s.setup.cfg.OrphansOnly {
+		cfg.Verify = r.suspect
+	}
 	if s.rows.Writable == nil {
 		// A version that was applied shows as Done when the mark has passed it.
 		cfg.Applied = func(row Obj, revision statedb.Revision) bool {
@@ -140,6 +167,22 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 		}
 	}
 	return needs.New(cfg)
+}
+
+// suspect is Verify of an object for those who do not wait.
+func (r *runner[Obj]) suspect(row Obj, taken func(running, looks bool)) {
+	s := r.shared
+	if s.execution.config.Look == nil {
+		s.calls.ask(func(a *asked[Obj]) { a.prune = true })
+		return
+	}
+	q := question[Obj](func(b *answers[Obj]) {
+		txn := s.rows.DB.ReadTxn()
+		now, revision, found := s.rows.Get(txn, row)
+		running := found && b.r.refreshRow(now, revision, core.CauseVerify, false)
+		taken(running, found)
+	})
+	s.calls.ask(func(a *asked[Obj]) { a.question(&q) })
 }
 
 // because returns what holds up what a blocked object needs, as a text that follows the reason; empty if nothing is

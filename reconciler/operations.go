@@ -57,12 +57,6 @@ type ObjectOperations[Obj any] interface {
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 }
 
-// Operations are what [Register] takes: with a Prune method, which [Config] does not ask for.
-type Operations[Obj any] interface {
-	ObjectOperations[Obj]
-	Pruner[Obj]
-}
-
 // Pruner removes from the target what the table does not have.
 type Pruner[Obj any] interface {
 	// Prune gets all objects of the table, and removes everything else that this reconciler manages
@@ -183,7 +177,8 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 // Blocked returns an error that means that the operation cannot be done before something else
 // happens, which closes one of the watch channels. The status is Blocked, with the reason. This is no
 // failure. The operation runs again at once when a channel closes, and also after
-// [Settings].BlockedRecheck unless that is zero.
+// [Settings].BlockedRecheck unless that is zero. If [Loop.Verify] finds that the target is as the row wants it, the object is
+// Done, unless it is blocked since a refresh, a trigger or [Loop.Reapply]. Resyncs leave it alone.
 //
 // Take the channels from look-ups in the transaction that the operation was given: then no wake-up is
 // lost. Without a channel the object waits for the recheck, or until it changes; nil channels do not

@@ -38,7 +38,7 @@ const (
 // panicking has the user code that may panic: "kind operation workers". In "commit", SetStatus panics while the table
 // is locked.
 var panicking = []string{
-	"single update 1", "single update 4", "single delete 4", "single prune 4", "batches update 4", "batches delete 1",
+	"single update 1", "get update 4", "single update 4", "single delete 4", "single prune 4", "batches update 4", "batches delete 1",
 	"rounds update 4", "commit update 1",
 }
 
@@ -47,7 +47,7 @@ var panicking = []string{
 func TestPropagatedPanicEndsTheProgram(t *testing.T) {
 	few := panicking
 	if long.Times(1) == 1 {
-		few = few[1:4]
+		few = few[1:5]
 	}
 	for _, name := range few {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +92,12 @@ func TestCrashingProgram(t *testing.T) {
 	cfg.PanicPropagation = true
 	if kind == "commit" {
 		cfg.SetStatus = func(o *object, s reconciler.Status) *object { crash(); return o }
+	}
+	if kind == "get" {
+		g := &getting{world: &world{target: e.target}}
+		g.gives(func(context.Context, uint64) (*object, bool, error) { crash(); return nil, false, nil })
+		cfg = e.config(options[0])
+		cfg.Lister, cfg.PanicPropagation, e.target.before = g, true, nil
 	}
 	operate(kind)(e, &cfg)
 	if operation == "delete" {

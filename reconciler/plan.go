@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -54,23 +53,10 @@ func (l *Loop[Obj]) Plan(ctx context.Context) (inspect.Plan, error) {
 
 // awaitInitialized waits until the table is initialised.
 func (l *Loop[Obj]) awaitInitialized(ctx context.Context) error {
-	for {
-		txn := l.rows.DB.ReadTxn()
-		initialized, changed := l.rows.Table.Initialized(txn)
-		switch {
-		case l.life.stopped():
-			return inspect.ErrStopped
-		case initialized:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-l.life.ended:
-		case <-ctx.Done():
-			return fmt.Errorf("the table is not initialised, it waits for %s: %w",
-				strings.Join(l.rows.Table.PendingInitializers(txn), ", "), context.Cause(ctx))
-		}
+	if l.life.stopped() {
+		return inspect.ErrStopped
 	}
+	return filled[Obj]{l.rows.DB, l.rows.Table}.await(ctx, l.life.ended)
 }
 
 // planKey is the key of the context of a plan's listing.

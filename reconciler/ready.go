@@ -7,10 +7,95 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
+
+// Readiness is a part of a program that has something to take over when it starts: a [Loop], a table that is filled
+// ([Filled]), or one of the program's own. Ready blocks until that is over, and returns what could not be applied; or it
+// returns an error, with what it waits for, when ctx ends. It is safe from any goroutine.
+type Readiness interface {
+	Ready(ctx context.Context) (inspect.Unapplied, error)
+}
+
+// Ready blocks until all parts of a program are ready, and returns what each returns, in their order. The error joins those
+// of the parts that are not, when ctx ends or one of them cannot be any more, such as a loop that has stopped. It is nil
+// although objects fail: see [Loop.Ready]. Without parts it returns at once; a nil one is an error. Safe from any goroutine.
+//
+// Loops suffice where each table that matters is that of a loop: its sources and derivations are waited for.
+func Ready(ctx context.Context, parts ...Readiness) ([]inspect.Unapplied, error) {
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	rest, errs := make([]inspect.Unapplied, len(parts)), make([]error, len(parts))
+	var running sync.WaitGroup
+	for i, part := range parts {
+		if part == nil {
+			errs[i] = fmt.Errorf("part %d of %d to wait for is nil", i+1, len(parts))
+			cancel(errGaveUp)
+			continue
+		}
+		running.Go(func() {
+			if rest[i], errs[i] = part.Ready(within); errs[i] != nil && within.Err() == nil {
+				cancel(errGaveUp)
+			}
+		})
+	}
+	running.Wait()
+	if context.Cause(within) == errGaveUp {
+		for i, err := range errs {
+			if errors.Is(err, errGaveUp) || errors.Is(err, context.Canceled) {
+				errs[i] = nil
+			}
+		}
+	}
+	return rest, errors.Join(errs...)
+}
+
+// errGaveUp is the cause of the end of the context of the other parts when one cannot be ready.
+var errGaveUp = errors.New("another part cannot be ready")
+
+// Filled returns a part for [Ready] that is ready when a table is initialised: when all sources and derivations that fill it
+// are complete. It has nothing to apply.
+func Filled[Obj any](db *statedb.DB, table statedb.Table[Obj]) Readiness {
+	return filled[Obj]{db, table}
+}
+
+type filled[Obj any] struct {
+	db    *statedb.DB
+	table statedb.Table[Obj]
+}
+
+// Ready implements [Readiness].
+func (f filled[Obj]) Ready(ctx context.Context) (inspect.Unapplied, error) {
+	if err := f.await(ctx, nil); err != nil {
+		return inspect.Unapplied{}, fmt.Errorf("table %q: not ready: %w", f.table.Name(), err)
+	}
+	return inspect.Unapplied{}, nil
+}
+
+// await blocks until the table is initialised, or ended is closed.
+func (f filled[Obj]) await(ctx context.Context, ended <-chan struct{}) error {
+	for {
+		txn := f.db.ReadTxn()
+		initialized, changed := f.table.Initialized(txn)
+		if initialized {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ended:
+			return inspect.ErrStopped
+		case <-ctx.Done():
+			return fmt.Errorf("the table is not initialised, it waits for %s: %w",
+				strings.Join(f.table.PendingInitializers(txn), ", "), context.Cause(ctx))
+		}
+	}
+}
 
 // Ready blocks until the loop has taken over the target: the table is initialised, so what fills it is complete; every
 // row that it had then was attempted at least once; and the first prune or resync after that is over, if the loop makes
@@ -19,8 +104,8 @@ import (
 // Rows that are written after the first call of Ready on a table that is initialised are not waited for: a loop that was
 // ready stays so. A loop that is in an operation, without workers, has 100 ms to list the objects.
 //
-// If a table is derived, or fed by a source, its initialisers end when these are complete. So Ready of each loop in turn
-// covers sources and derivations.
+// If a table is derived, or fed by a source, its initialisers end when these are complete. So Ready covers the sources and
+// derivations before the loop. The function [Ready] waits for several loops at once.
 //
 // When ctx ends first, the error wraps that of ctx, and says what is waited for: initialisers, rows, or the first prune or
 // resync and why it failed. After the loop has stopped the error is [inspect.ErrStopped]; in an operation of this

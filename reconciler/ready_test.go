@@ -6,6 +6,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,11 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // notReady requires that Ready does not return for a minute, and that its error has a text.
@@ -119,6 +123,101 @@ func TestReadyEndsWithTheLoop(t *testing.T) {
 		e.stop()
 		e.stop = func() {}
 		require.ErrorIs(e, <-over, inspect.ErrStopped)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		e.write(func(wtxn statedb.WriteTxn) { e.table.RegisterInitializer(wtxn, "load") })
+	})
+}
+
+// readiness is a part of a program that is ready when its channel is closed.
+type readiness chan struct{}
+
+func (r readiness) Ready(ctx context.Context) (inspect.Unapplied, error) {
+	select {
+	case <-r:
+		return inspect.Unapplied{More: 7}, nil
+	case <-ctx.Done():
+		return inspect.Unapplied{}, fmt.Errorf("the program's own: %w", context.Cause(ctx))
+	}
+}
+
+// A source fills a table, a derivation makes another one of it, and a loop applies that: each is waited for, at once.
+func TestReadyOfSourceDerivationAndLoop(t *testing.T) {
+	var parts statedb.RWTable[*part]
+	var filled func(statedb.WriteTxn)
+	inBubble(t, func(e *env) {
+		own := make(readiness)
+		all := []reconciler.Readiness{e.loop, own, reconciler.Filled(e.db, parts.ToTable())}
+		ready := func() ([]inspect.Unapplied, error) {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+			defer cancel()
+			return reconciler.Ready(ctx, all...)
+		}
+		_, err := ready()
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.ErrorContains(e, err, `reconciler "objects": not ready: the table is not initialised, it waits for parts`)
+		require.ErrorContains(e, err, "the program's own: ")
+		require.ErrorContains(e, err, `table "parts": not ready: the table is not initialised, it waits for list`)
+		close(own)
+		e.target.failing("down")
+		harness.Insert(e, e.db, parts, &part{ID: 1}, &part{ID: 2})
+		wtxn := e.db.WriteTxn(parts)
+		filled(wtxn)
+		wtxn.Commit()
+		// The first prune fails as well.
+		_, err = ready()
+		require.EqualError(e, err, `reconciler "objects": not ready: the first prune has failed: prune: down: context deadline exceeded`)
+		e.target.deciding(func(c call) error {
+			if c.op == "update" {
+				return errors.New("down")
+			}
+			return nil
+		})
+		rest, err := ready()
+		require.NoError(e, err)
+		require.Len(e, rest, 3)
+		require.Len(e, rest[0].Keys, 2, "what fails holds nothing up")
+		require.Equal(e, 7, rest[1].More)
+		require.Empty(e, rest[2])
+		harness.Insert(e, e.db, parts, &part{ID: 3})
+		_, err = ready()
+		require.NoError(e, err, "nor does what comes later")
+		require.Equal(e, 3, e.table.NumObjects(e.db.ReadTxn()))
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		var err error
+		parts, err = statedb.NewTable(e.db, "parts", partIndex)
+		require.NoError(e, err)
+		wtxn := e.db.WriteTxn(parts)
+		filled = parts.RegisterInitializer(wtxn, "list")
+		wtxn.Commit()
+		derived, err := derive.Each(derive.Config[*object]{DB: e.db}, parts.ToTable(), e.table, func(p *part) ([]*object, error) {
+			return []*object{{ID: p.ID, Status: reconciler.StatusPending(), Other: reconciler.StatusDone()}}, nil
+		})
+		require.NoError(e, err)
+		e.Cleanup(derived.Close)
+		before, stop := e.stop, reconcilertest.Go(e, derived.Run)
+		e.stop = func() { before(); stop() }
+	})
+}
+
+func TestReadyGivesUpWhenOnePartCannotBe(t *testing.T) {
+	inBubble(t, func(e *env) {
+		rest, err := reconciler.Ready(e.Context())
+		require.NoError(e, err)
+		require.Empty(e, rest)
+		_, err = reconciler.Ready(e.Context(), make(readiness), nil)
+		require.EqualError(e, err, "part 2 of 2 to wait for is nil")
+		over := make(chan error, 1)
+		go func() {
+			_, err := reconciler.Ready(e.Context(), e.loop, make(readiness))
+			over <- err
+		}()
+		e.pass(time.Minute)
+		require.Empty(e, over)
+		e.stop()
+		e.stop = func() {}
+		err = <-over
+		require.ErrorIs(e, err, inspect.ErrStopped)
+		require.NotContains(e, err.Error(), "the program's own")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		e.write(func(wtxn statedb.WriteTxn) { e.table.RegisterInitializer(wtxn, "load") })
 	})

@@ -164,6 +164,9 @@ func (r *runner[Obj]) looked(round *inspect.Round, ended *resync.Result) {
 	if ended.Err != nil && r.reports.mayLogPrune(message, r.life.now()) {
 		log.Warn(message, "error", ended.Err, "failures", ended.Failures, "retryAfter", ended.After)
 	}
+	if ended.Err == nil || errors.Is(ended.Err, resync.ErrLeftAlone) {
+		r.shared.needs.NoteResync(record.Started, func(row Obj) bool { return r.resync.Wrong(row) != "" })
+	}
 	r.reports.metrics.PruneDuration(record.Took)
 	r.reports.metrics.PruneError(ended.Err)
 	r.noteLook(ended.Err)

@@ -227,9 +227,13 @@ func (r *resolver[Obj]) putBack(op *core.Operation[Obj], back func(time.Duration
 func (r *resolver[Obj]) leave(op *core.Operation[Obj]) {
 	if op.Returns() {
 		r.putBack(op, r.core.Return)
-	} else {
-		r.settleUnrun(op, core.Outcome[Obj]{Object: op.Row, NewRevision: op.RowRevision})
+		return
 	}
+	out := core.Outcome[Obj]{Object: op.Row, NewRevision: op.RowRevision}
+	if op.Polls() {
+		out.Kind, out.Backoff = core.DoneAgain, true
+	}
+	r.settleUnrun(op, out)
 }
 
 // settleUnrun settles an operation that is not run.

@@ -170,30 +170,6 @@ func WithSettings(change func(s *Settings)) Option {
 	}
 }
 
-// WithPruning sets [Settings].PruneInterval. Zero is the same as [WithoutPruning].
-func WithPruning(interval time.Duration) Option {
-	return WithSettings(func(s *Settings) { s.PruneInterval = interval })
-}
-
-// WithoutPruning turns periodic pruning off: prunes run only after calls of [Reconciler].Prune.
-func WithoutPruning() Option { return WithPruning(0) }
-
-// WithRefreshing sets [Settings].RefreshInterval and RefreshLimiter.
-func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
-	return WithSettings(func(s *Settings) { s.RefreshInterval, s.RefreshLimiter = interval, limiter })
-}
-
-// WithRetry sets [Settings].MinBackoff and MaxBackoff.
-func WithRetry(minBackoff, maxBackoff time.Duration) Option {
-	return WithSettings(func(s *Settings) { s.MinBackoff, s.MaxBackoff = minBackoff, maxBackoff })
-}
-
-// WithRoundLimits sets [Settings].RoundSize and RoundLimiter: the largest number of objects in a
-// round, and the rate of rounds.
-func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
-	return WithSettings(func(s *Settings) { s.RoundSize, s.RoundLimiter = numObjects, limiter })
-}
-
 // WithName sets the name of the reconciler within its module. It is used in metrics ("module/name"),
 // in the names of its jobs ("reconcile-name", "refresh-name") and in logs. The default is no name;
 // only one reconciler of a module can have none.

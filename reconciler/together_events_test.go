@@ -25,7 +25,7 @@ func (w *together) step() {
 	events := []func(id uint64) string{
 		w.write, w.write, w.write, w.rewrite, w.touch, w.remove, w.replace, w.spoil, w.spoil, w.lose, w.orphan,
 		w.resync, w.pauseAll, w.pauseSome, w.pauseKey, w.resume, w.reapply, w.reapply, w.verify, w.verify, w.refresh, w.retry, w.reconfigure,
-		w.wait, w.wait, w.wait, w.wait, w.plan, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
+		w.wait, w.wait, w.wait, w.wait, w.plan, w.device, w.fight, w.fight, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
 		w.pass, w.pass, w.pass, w.pass,
 	}
 	id := 1 + w.rng.Uint64N(cold)
@@ -286,6 +286,44 @@ func (w *together) warm() {
 			}
 		}
 	})
+}
+
+// fight has another program undo what the loop does about an object, or all such programs end.
+func (w *together) fight(id uint64) string {
+	if w.prunes || w.foes.stop != nil {
+		w.peace()
+		return "the fights have ended"
+	}
+	value, every := pick(w.rng, absent, 3), pick(w.rng, 5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond)
+	w.undo(id, value, every)
+	return fmt.Sprintf("another program makes %d = %d every %s", id, value, every)
+}
+
+// undo has another program undo what the loop does about an object, until peace.
+func (w *together) undo(id uint64, value int, every time.Duration) {
+	stop := make(chan struct{})
+	w.foes.stop = stop
+	w.foes.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(every):
+			}
+			if w.world.holdsNow(id) != value {
+				w.world.drift(id, value)
+			}
+		}
+	})
+}
+
+// peace ends fights.
+func (w *together) peace() {
+	if w.foes.stop != nil {
+		close(w.foes.stop)
+		w.foes.Wait()
+		w.foes.stop = nil
+	}
 }
 
 func (w *together) cool() {

@@ -51,6 +51,9 @@ import (
 //	    table, a loop never writes it.
 //	(g) A row that needs another one (NeedApplied) is applied when the target has that, or others have removed it. Needs
 //	    and deletions that wait for others (NeedDeleted) keep nothing waiting for ever.
+//	(h) A program that hears of changes in the target, of all or some, once or twice, late or not, its own included, and
+//	    asks for looks at them (Verify), breaks none of this; nor do other programs that undo what the loop does, effects
+//	    that come late, nor a Get that fails, hangs, is slow or lies. Fights end with their reason.
 //
 // STATEKEEL_TOGETHER runs the walk with that seed only. The seed determines the actions of each party, but not how they
 // interleave, so repeat a seed with -count.
@@ -126,9 +129,9 @@ type together struct {
 	// shape describes the walk: its configuration, which is the same for each process.
 	shape                     string
 	beside, second, triggered bool
-	// prunes: the target is not listed, but pruned.
-	prunes bool
-	config reconciler.Config[*part]
+	// prunes: the target is not listed, but pruned. watches: the program asks for looks at what has changed there.
+	prunes, watches bool
+	config          reconciler.Config[*part]
 
 	e       *reconcilertest.Env[*part]
 	devices statedb.RWTable[*part]
@@ -142,10 +145,15 @@ type together struct {
 	// plans are those that run.
 	plans sync.WaitGroup
 	// heat rewrites the hot rows.
-	heat struct {
-		sync.WaitGroup
-		stop chan struct{}
-	}
+	heat party
+	// foes are other programs, which change the target.
+	foes party
+}
+
+// party is what goes on beside the walk until it is stopped.
+type party struct {
+	sync.WaitGroup
+	stop chan struct{}
 }
 
 func newTogether(t *testing.T, seed uint64) *together {
@@ -156,7 +164,7 @@ func newTogether(t *testing.T, seed uint64) *together {
 	w.second = !w.beside && w.one(2)
 	w.triggered = w.one(2)
 	w.prunes = w.one(3)
-	x.takes = pick(rng, 0, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 80*time.Millisecond)
+	x.takes = pick(rng, time.Microsecond, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond, 80*time.Millisecond)
 	x.trouble = pick(rng, 0, 2, 6, 10)
 	cfg := &w.config
 	kind := pick(rng, "single", "batches", "rounds")
@@ -168,7 +176,8 @@ func newTogether(t *testing.T, seed uint64) *together {
 	default:
 		cfg.RoundOperations = togetherRounds{togetherBatches{x}}
 	}
-	gets := !w.prunes && w.one(2)
+	gets := !w.prunes && !w.one(3)
+	w.watches = gets && !w.one(3)
 	if !w.prunes {
 		cfg.Lister, cfg.Equal = x, func(wanted, found *part) bool { return wanted.Value == found.Value }
 	}
@@ -191,8 +200,8 @@ func newTogether(t *testing.T, seed uint64) *together {
 	if breaker {
 		cfg.Options = append(cfg.Options, breaksAfter(2))
 	}
-	w.shape = fmt.Sprintf("%s, beside %t, prunes %t, gets %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
-		kind, w.beside, w.prunes, gets, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
+	w.shape = fmt.Sprintf("%s, beside %t, prunes %t, gets %t, watches %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
+		kind, w.beside, w.prunes, gets, w.watches, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
 	return w
 }
 
@@ -358,6 +367,7 @@ func (w *together) run() {
 	w.settle()
 	w.stop()
 	w.plans.Wait()
+	w.world.events.Wait()
 }
 
 // settle checks (e) and (f).
@@ -366,6 +376,7 @@ func (w *together) settle() {
 	if w.one(2) {
 		w.warm()
 	}
+	w.peace()
 	close(x.calm)
 	if w.one(3) {
 		warm := w.heat.stop != nil
@@ -406,6 +417,7 @@ func (w *together) settle() {
 	x.event("the faults have ended; resyncs by call: %t; hot rows: %t", asks, w.heat.stop != nil)
 	resync()
 	w.within(time.Minute, "(e) all is applied", func() string { return w.unequal(last) })
+	w.quarrel(last)
 	w.driftAll(last)
 	resync()
 	w.within(time.Minute, "(e) drift is repaired", func() string { return w.unequal(last) })
@@ -449,6 +461,30 @@ func (w *together) settle() {
 	if text := w.unequal(hot); text != "" {
 		x.violate("(f) after a restart: %s", text)
 	}
+}
+
+// quarrel checks that a fight which the program hears of is seen, and over soon after its end. A maximum backoff is 500 ms.
+func (w *together) quarrel(last uint64) {
+	row, _, found := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(1+w.rng.Uint64N(cold)))
+	if !w.watches || !found {
+		return
+	}
+	w.world.event("another program undoes %d", row.ID)
+	w.undo(row.ID, 3, 20*time.Millisecond)
+	unheld := func() int { return w.loop.Load().Figures().Unheld }
+	w.within(20*time.Second, "(h) a fight is seen", func() string {
+		if unheld() == 0 {
+			return "no repair counts as undone"
+		}
+		return ""
+	})
+	w.peace()
+	w.within(2*time.Second, "(h) a fight is over", func() string {
+		if n := unheld(); n > 0 {
+			return fmt.Sprintf("%d repairs do not hold", n)
+		}
+		return w.unequal(last)
+	})
 }
 
 // within waits until f returns "", and reports what it returned at last.
@@ -504,6 +540,9 @@ func (w *together) checkEmpty() {
 			w.world.violate("(f) the loop holds %+v, %+v", s.States, s.Lanes)
 			break
 		}
+	}
+	if n := w.loop.Load().Figures().Unheld; n > 0 {
+		w.world.violate("(h) %d repairs do not hold", n)
 	}
 	if level, message, err := w.e.Health.Scope("reconcile").Now(); level != cell.StatusOK {
 		w.world.violate("(f) health is %s: %s, %v", level, message, err)

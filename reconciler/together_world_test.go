@@ -39,8 +39,11 @@ type togetherWorld struct {
 	running map[uint64]string
 	latest  map[uint64]int
 	tries   map[uint64]uint64
-	// gets counts the calls of Get.
-	gets uint64
+	// gets counts the calls of Get, echoes the changes that events have told of.
+	gets, echoes uint64
+	// lag is how long after its end the effect of the running operation of a key shows. events are those on their way.
+	lag    map[uint64]time.Duration
+	events sync.WaitGroup
 	// ops has the operations that this process has begun for a key, in order; true: nobody had changed the target since the
 	// operation before. judged is how many of them were compared with the journal.
 	ops         map[uint64][]bool
@@ -72,6 +75,8 @@ type change struct {
 	value int
 	at    time.Time
 	by    changer
+	// shows is when the target shows it.
+	shows time.Time
 }
 
 type changer string
@@ -88,7 +93,7 @@ const slack = 2 * time.Second
 func newTogetherWorld(w *together) *togetherWorld {
 	x := &togetherWorld{
 		w: w, versions: map[uint64][]version{}, changes: map[uint64][]change{}, running: map[uint64]string{}, latest: map[uint64]int{},
-		tries: map[uint64]uint64{}, calm: make(chan struct{}), gate: make(chan struct{}), waits: map[*string]bool{},
+		tries: map[uint64]uint64{}, lag: map[uint64]time.Duration{}, calm: make(chan struct{}), gate: make(chan struct{}), waits: map[*string]bool{},
 	}
 	x.drift(foreign, 7)
 	return x
@@ -168,7 +173,32 @@ func (x *togetherWorld) drift(id uint64, value int) {
 }
 
 func (x *togetherWorld) set(id uint64, value int, by changer) {
-	x.changes[id] = append(x.changes[id], change{value, time.Now(), by})
+	now := time.Now()
+	x.changes[id] = append(x.changes[id], change{value, now, by, now.Add(x.lag[id])})
+	delete(x.lag, id)
+	x.tell(id)
+}
+
+// tell has the program ask for a look at an object that has changed, its own changes included, when it hears of that: soon,
+// late, twice, or never.
+func (x *togetherWorld) tell(id uint64) {
+	loop := x.w.loop.Load()
+	if !x.w.watches || loop == nil || id > hot {
+		return
+	}
+	x.echoes++
+	rng := rand.New(rand.NewPCG(x.w.seed, 1<<61|x.echoes))
+	times := pick(rng, 0, 1, 1, 1, 2)
+	if x.isCalm() {
+		times = max(times, 1)
+	}
+	for range times {
+		wait := pick(rng, 0, 0, time.Millisecond, 40*time.Millisecond)
+		x.events.Go(func() {
+			time.Sleep(wait)
+			_ = loop.Verify(context.Background(), &part{ID: id})
+		})
+	}
 }
 
 // value returns what the target has.
@@ -177,6 +207,24 @@ func (x *togetherWorld) value(id uint64) int {
 		return x.changes[id][n-1].value
 	}
 	return absent
+}
+
+// shown returns what the target shows now: the effect of an operation may come late.
+func (x *togetherWorld) shown() map[uint64]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	held := map[uint64]int{}
+	for id, changes := range x.changes {
+		for _, c := range slices.Backward(changes) {
+			if !c.shows.After(time.Now()) {
+				if held[id] = c.value; c.value == absent {
+					delete(held, id)
+				}
+				break
+			}
+		}
+	}
+	return held
 }
 
 func (x *togetherWorld) holds() map[uint64]int {
@@ -189,6 +237,12 @@ func (x *togetherWorld) holds() map[uint64]int {
 		}
 	}
 	return held
+}
+
+func (x *togetherWorld) holdsNow(id uint64) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.value(id)
 }
 
 // changed returns how many operations have begun.
@@ -239,7 +293,8 @@ func (x *togetherWorld) reached(loop *reconciler.Loop[*part], id uint64, number 
 
 // judge checks (d) for an operation of the journal.
 func (x *togetherWorld) judge(event inspect.Operation) {
-	if event.Cause == inspect.CauseAdopted || strings.Contains(event.Error, "looking at the object in the target: ") {
+	looked := strings.Contains(event.Error, "contended: ") && event.Took == 0
+	if event.Cause == inspect.CauseAdopted || looked || strings.Contains(event.Error, "looking at the object in the target: ") {
 		return
 	}
 	x.mu.Lock()
@@ -247,7 +302,8 @@ func (x *togetherWorld) judge(event inspect.Operation) {
 	id, _ := strconv.ParseUint(event.Key, 10, 64)
 	n := x.judged[id]
 	x.judged[id]++
-	if event.Cause == inspect.CauseRepair && n < len(x.ops[id]) && x.ops[id][n] {
+	repair := event.Cause == inspect.CauseRepair || event.Cause == inspect.CauseVerify
+	if repair && n < len(x.ops[id]) && x.ops[id][n] {
 		x.violateLocked("(d) object %d was repaired without a reason: %+v\n%s", id, event, x.history(id))
 	}
 }
@@ -338,7 +394,7 @@ func (x *togetherWorld) begin(p *part, deletes bool) (rng *rand.Rand) {
 	}
 	x.running[p.ID] = group
 	n := len(x.changes[p.ID])
-	x.ops[p.ID] = append(x.ops[p.ID], n > 0 && x.changes[p.ID][n-1].by == applied)
+	x.ops[p.ID] = append(x.ops[p.ID], n > 0 && x.changes[p.ID][n-1].by == applied && x.changes[p.ID][n-1].shows.Equal(x.changes[p.ID][n-1].at))
 	x.tries[p.ID]++
 	return rand.New(rand.NewPCG(x.w.seed, p.ID<<32|x.tries[p.ID]))
 }
@@ -417,7 +473,7 @@ func (x *togetherWorld) try(ctx context.Context, txn statedb.ReadTxn, rng *rand.
 		}
 		return "", nil
 	}
-	switch rng.IntN(16) {
+	switch rng.IntN(18) {
 	case 0, 1:
 		return "", errors.New("no")
 	case 2, 3:
@@ -457,12 +513,23 @@ func (x *togetherWorld) try(ctx context.Context, txn statedb.ReadTxn, rng *rand.
 			}
 		}
 		time.Sleep(x.takes)
+	case 15, 16:
+		if _, gets := x.w.config.Lister.(gettingParts); gets {
+			x.late(p.ID, time.Duration(rng.IntN(60))*time.Millisecond)
+		}
 	default:
 		reconciler.NoteOn(ctx, p, "a note")
 		// The deadline has passed, and it works all the same.
 		time.Sleep(60 * time.Millisecond)
 	}
 	return "", nil
+}
+
+// late lets the effect of the running operation of a key show a while after its end.
+func (x *togetherWorld) late(id uint64, by time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lag[id] = by
 }
 
 func (x *togetherWorld) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, p *part) error {
@@ -517,7 +584,7 @@ func (x *togetherWorld) List(ctx context.Context, _ statedb.ReadTxn, yield func(
 	if !x.isCalm() {
 		way = rng.IntN(20)
 	}
-	held := x.holds()
+	held := x.shown()
 	x.event("a listing of %v begins, way %d", held, way)
 	for _, id := range slices.Sorted(maps.Keys(held)) {
 		if id == foreign {
@@ -590,12 +657,27 @@ func (x gettingParts) Get(ctx context.Context, _ statedb.ReadTxn, wanted *part) 
 	case 4, 5, 6:
 		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
 	}
-	value, has := x.holds()[wanted.ID]
-	if way == 7 {
+	value, has := x.shown()[wanted.ID]
+	switch way {
+	case 7:
 		// What it returns is old.
 		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+	case 8, 9:
+		value, has = rng.IntN(3), rng.IntN(3) > 0
+		x.lie(wanted.ID, value, has)
 	}
 	return &part{ID: wanted.ID, Value: value}, has, nil
+}
+
+// lie records what Get says and is not so, as if others had changed it for a moment.
+func (x *togetherWorld) lie(id uint64, value int, has bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !has {
+		value = absent
+	}
+	now, is := time.Now(), x.value(id)
+	x.changes[id] = append(x.changes[id], change{value, now, drifted, now}, change{is, now, drifted, now})
 }
 
 // togetherBatches and togetherRounds implement the batch and the round operations.

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -24,7 +25,7 @@ import (
 //
 //   - [Loop.Verify] compares single objects;
 //   - a retry after a failure begins with it: if the target has what the row wants, no operation is called. That is not so
-//     for a refresh, a trigger or [Loop.Reapply] that failed;
+//     for a refresh, a trigger or [Loop.Reapply] that failed, or for an update that had asked for another run ([Requeue]);
 //   - a repair begins and ends with it.
 type Getter[Obj any] interface {
 	// Get returns what the target has for the key of wanted, as List would list it: with the values that [Config].Equal
@@ -45,9 +46,9 @@ type Getter[Obj any] interface {
 // Verify asks whether the target is as the rows of these objects want it: an event has said that something has changed
 // there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if the event
 // is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even
-// for good, becomes Done if the target is as it wants, and waits on otherwise. Only the primary keys of objs matter.
-// Left alone are objects without a row, which a resync finds, rows whose change is about to be applied, and blocked
-// ones. If an operation on an object is running, Get is called when that has ended. However many calls name an object
+// for good, or is blocked becomes Done if the target is as it wants, and waits on otherwise. It waits on, too, if it is
+// blocked since a refresh, a trigger or Reapply. Only the primary keys of objs matter. Left alone are objects without a
+// row, which a resync finds, and rows whose change is about to be applied. If an operation on an object is running, Get is called when that has ended. However many calls name an object
 // that waits for its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
 //
 // Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister it returns
@@ -119,16 +120,21 @@ func (r *runner[Obj]) looks(op *core.Operation[Obj]) bool {
 }
 
 // settleLook settles an operation that was not called, if that changes nothing about its object, and reports whether it
-// did. If it changes something, since the object was not applied, the object is adopted.
+// did. If it changes something, since the object was not applied, the object is adopted. One that polls is called again.
 func (r *runner[Obj]) settleLook(op *core.Operation[Obj]) bool {
 	switch {
 	case op.Run.Look == nil || op.Run.Err != nil:
 		return false
-	case op.FoundRight() && op.Since() > 0:
-		op.Turn.Cause = core.CauseAdopted
+	case op.FoundRight() && op.Since() > 0 && !op.WaitsToBeCalled():
+		if op.Turn.Cause = core.CauseAdopted; op.Polls() {
+			op.Run.Err = outcome.RequeueBackoff()
+		}
 		return false
 	case !op.FoundRight() && !op.OnlyLooks():
 		return false
+	}
+	if op.FoundRight() {
+		r.shared.needs.NoteLook(op.Row)
 	}
 	r.resolver.leave(op)
 	return true

@@ -190,11 +190,17 @@ func TestVerifyDuringAnOperationLooksAfterIt(t *testing.T) {
 func TestFailingRowThatSomebodyPutsRightBecomesDone(t *testing.T) {
 	for name, failure := range map[string]error{
 		"retry": errors.New("down"), "later": reconciler.RetryAfter(errors.New("down"), time.Hour),
-		"terminal": reconciler.TerminalError(errors.New("down")),
+		"terminal": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"), "released": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
-				g.deciding(func(call) error { return failure })
+				gate := make(chan struct{})
+				g.deciding(func(call) error {
+					if failure == nil {
+						return reconciler.Blocked("gate", gate)
+					}
+					return failure
+				})
 				e.put(2, 1)
 				e.pass(10 * time.Second)
 				g.take()
@@ -225,9 +231,68 @@ func TestFailingRowThatSomebodyPutsRightBecomesDone(t *testing.T) {
 	}
 }
 
+// What a blocked row waits for may happen while it is looked at.
+func TestBlockedRowIsReleasedDuringItsLook(t *testing.T) {
+	for _, way := range []string{"in flight", "queued"} {
+		t.Run(way, func(t *testing.T) {
+			verifyingWith(t, map[uint64]int{1: 1, 2: 1}, serially(func(*object) string { return "all" }), func(e *env, g *getting) {
+				if e.loop.Settings().Concurrency == 1 {
+					return
+				}
+				gate := make(chan struct{})
+				g.deciding(func(c call) error {
+					if c.id == 1 {
+						return reconciler.Blocked("gate", gate)
+					}
+					return nil
+				})
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.deciding(nil)
+				if way == "queued" {
+					g.first(func(context.Context, call) { time.Sleep(100 * time.Millisecond) })
+					e.put(2, 2)
+					e.pass(10 * time.Millisecond)
+				} else {
+					g.looksLate()
+				}
+				e.verify(1)
+				e.pass(10 * time.Millisecond)
+				close(gate)
+				e.pass(10 * time.Millisecond)
+				g.first(func(context.Context, call) {})
+				e.pass(time.Second)
+				e.done(1, 2)
+				require.Equal(e, 2, g.holds()[1])
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+		})
+	}
+}
+
+// A call that somebody asked for although the target may be right waits for what it needs.
+func TestBlockedReapplyIsNotReplacedByALook(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		gate := make(chan struct{})
+		g.deciding(func(call) error { return reconciler.Blocked("gate", gate) })
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		e.pass(time.Second)
+		g.deciding(nil)
+		e.verify(1)
+		e.loop.Resync()
+		e.pass(time.Second)
+		require.Equal(e, reconciler.StatusKindBlocked, e.told(1).Kind)
+		g.take()
+		close(gate)
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)"}, g.changes())
+		e.done(1)
+	})
+}
+
 func TestResyncFindsFailingRowsThatAreRight(t *testing.T) {
 	for _, gets := range []bool{true, false} {
-		rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1}
+		rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1}
 		resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
 			if gets {
 				cfg.Lister = &getting{world: w}
@@ -235,27 +300,31 @@ func TestResyncFindsFailingRowsThatAreRight(t *testing.T) {
 		}}, func(e *env, w *world, _ func()) {
 			e.pass(time.Second)
 			w.deciding(func(c call) error {
-				return map[uint64]error{1: reconciler.TerminalError(errors.New("bad")), 2: reconciler.RetryAfter(errors.New("down"), time.Hour)}[1+c.id%2]
+				return []error{
+					reconciler.TerminalError(errors.New("bad")), reconciler.RetryAfter(errors.New("down"), time.Hour), errors.New("given up"),
+					reconciler.Blocked("odd"),
+				}[c.id%4]
 			})
-			e.put(2, 1, 2, 3, 4)
+			e.put(2, ids(1, 8)...)
 			e.pass(time.Second)
 			w.take()
-			w.drift(1, 2)
-			w.drift(2, 2)
+			for id := range uint64(4) {
+				w.drift(1+id, 2)
+			}
 			e.loop.Resync()
 			e.pass(time.Second)
-			e.done(1, 2)
-			for _, id := range []uint64{3, 4} {
-				require.Equal(e, reconciler.StatusKindError, e.told(id).Kind)
+			e.done(1, 2, 4)
+			for _, id := range []uint64{3, 5, 6, 7, 8} {
+				require.NotEqual(e, reconciler.StatusKindDone, e.told(id).Kind, "what is blocked waits for what it needs")
 			}
 			require.Empty(e, w.changes())
 			w.deciding(nil)
 			_, err := e.loop.Retry(e.Context())
 			require.NoError(e, err)
 			e.pass(time.Second)
-			e.done(1, 2, 3, 4)
-			require.Equal(e, []string{"update(3)", "update(4)"}, w.changes())
-		})
+			e.done(ids(1, 8)...)
+			require.Subset(e, w.changes(), []string{"update(5)", "update(6)", "update(7)", "update(8)"})
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.BlockedRecheck = 1, 0 }))
 	}
 }
 
@@ -284,6 +353,59 @@ func TestRetryBeginsWithALook(t *testing.T) {
 		e.done(1, 3)
 		_, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
 		require.NoError(e, err)
+	})
+}
+
+// Whatever has held up the retry in between.
+func TestRetryBeginsWithALookAfterAPause(t *testing.T) {
+	for name, between := range map[string]func(e *env, gate chan struct{}){
+		"pause": func(e *env, _ chan struct{}) {
+			require.NoError(e, e.loop.PauseOnly("1"))
+			e.pass(time.Second)
+			e.loop.Resume()
+		},
+		"call":  func(e *env, _ chan struct{}) { _, _ = e.loop.Retry(e.Context(), "1") },
+		"block": func(e *env, gate chan struct{}) { e.pass(time.Second); close(gate) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+				gate := make(chan struct{})
+				g.deciding(func(c call) error { g.drift(1, c.value); return errors.New("the answer was lost") })
+				e.put(2, 1)
+				e.pass(10 * time.Millisecond)
+				if name == "block" {
+					g.drift(1, 1)
+					g.deciding(func(c call) error { return reconciler.Blocked("gate", gate) })
+					e.pass(200 * time.Millisecond)
+					g.drift(1, 2)
+				}
+				g.deciding(nil)
+				g.take()
+				between(e, gate)
+				e.pass(time.Second)
+				e.done(1)
+				require.Empty(e, g.changes())
+			})
+		})
+	}
+}
+
+// A version of a row that was not attempted is no retry: the program may see more than Equal.
+func TestHeldChangeThatIsHurriedIsCalled(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.failing("down")
+		e.put(2, 1)
+		e.pass(10 * time.Millisecond)
+		g.failing("")
+		g.drift(1, 3)
+		e.put(3, 1)
+		e.pass(10 * time.Millisecond)
+		g.take()
+		_, err := e.loop.Retry(e.Context(), "1")
+		require.NoError(e, err)
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)"}, g.changes())
+		e.done(1)
 	})
 }
 

@@ -17,9 +17,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -153,19 +155,13 @@ func (o *options) listen() (listener net.Listener, err error) {
 
 func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
-	file := flags.String("file", "services.yaml", "the YAML `file` with the services; edits are applied, and one that is bad changes nothing")
-	generate := flags.String("generate", "", "make up services of this `size` instead, such as 10000x10")
-	churn := flags.Int("churn", 0, "with -generate, how many endpoints to replace in a second")
+	var from inputs
+	from.add(flags)
 	o.add(flags)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	both := false
-	flags.Visit(func(f *flag.Flag) { both = both || f.Name == "file" && *generate != "" })
-	if both {
-		return fmt.Errorf("%w: -file and -generate exclude each other", errUsage)
-	}
-	in, err := openInput(*file, *generate, *churn)
+	in, err := from.open(flags)
 	if err != nil {
 		return err
 	}
@@ -181,17 +177,62 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	return p.run(ctx)
 }
 
-func openInput(file, generate string, churn int) (in input.Input, err error) {
+// inputs are the flags that say where services come from.
+type inputs struct {
+	file, kubeconfig, server, generate string
+	cluster                            bool
+	churn                              int
+}
+
+func (i *inputs) add(flags *flag.FlagSet) {
+	flags.StringVar(&i.file, "file", "services.yaml", "the YAML `file` with the services; edits are applied, and one that is bad changes nothing")
+	flags.StringVar(&i.kubeconfig, "kubeconfig", "", "follow the services of a cluster of Kubernetes instead: the `file` says where it is, and who asks")
+	flags.BoolVar(&i.cluster, "cluster", false, "follow those of the cluster in which this runs, as the service account of the pod")
+	flags.StringVar(&i.server, "server", "", "with -cluster or -kubeconfig, the `URL` of the API server itself, which does not depend on services:\n"+
+		"such as https://192.0.2.1:6443")
+	flags.StringVar(&i.generate, "generate", "", "make up services of this `size` instead, such as 10000x10")
+	flags.IntVar(&i.churn, "churn", 0, "with -generate, how many endpoints to replace in a second")
+}
+
+// open returns the input that the flags name.
+func (i *inputs) open(flags *flag.FlagSet) (in input.Input, err error) {
+	var named []string
+	flags.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"file", "kubeconfig", "cluster", "generate"}, f.Name) {
+			named = append(named, "-"+f.Name)
+		}
+	})
+	fromCluster := i.cluster || slices.Contains(named, "-kubeconfig")
+	server, notURL := url.Parse(i.server)
 	switch {
-	case generate != "":
-		if in, err = input.ParseGenerated(generate, churn); err != nil {
-			err = fmt.Errorf("%w: -generate: %w", errUsage, err)
+	case len(named) > 1:
+		err = fmt.Errorf("%s exclude each other", strings.Join(named, " and "))
+	case i.churn != 0 && i.generate == "":
+		err = errors.New("-churn is for -generate")
+	case i.server != "" && !fromCluster:
+		err = errors.New("-server is for -cluster and -kubeconfig")
+	case i.server != "" && (notURL != nil || server.Scheme != "https" || server.Host == ""):
+		err = fmt.Errorf("-server is %q, must be a URL such as https://192.0.2.1:6443", i.server)
+	case i.cluster && i.server == "":
+		err = errors.New("-cluster needs -server: a pod knows the address of a service, which is reached once this program runs")
+	case fromCluster && !i.cluster && i.kubeconfig == "":
+		err = errors.New("-kubeconfig names no file")
+	case fromCluster:
+		if in, err = input.OpenCluster(i.kubeconfig, i.server); err != nil {
+			err = fmt.Errorf("%s: %w", named[0], err)
 		}
 		return in, err
-	case churn != 0:
-		return nil, fmt.Errorf("%w: -churn is for -generate", errUsage)
+	case i.generate == "":
+		return input.File(i.file), nil
+	default:
+		if in, err = input.ParseGenerated(i.generate, i.churn); err != nil {
+			err = fmt.Errorf("-generate: %w", err)
+		}
 	}
-	return input.File(file), nil
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return in, err
 }
 
 func (o *options) log() *slog.Logger {

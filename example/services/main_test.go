@@ -26,6 +26,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/example/services/input"
@@ -161,7 +167,7 @@ func TestStatusAndWhy(t *testing.T) {
 	assert.Contains(t, out, "10.2.0.11:8080")
 
 	for path, want := range map[string]string{
-		"/": "services/frontends", "/metrics": `statekeel_input_connected{input="file",table="services"} 1`,
+		"/readyz": "ready\n", "/": "services/frontends", "/metrics": `statekeel_input_connected{input="file",table="services"} 1`,
 	} {
 		answer, err := http.Get(url + path)
 		require.NoError(t, err)
@@ -189,7 +195,7 @@ func TestStatusAndWhy(t *testing.T) {
 }
 
 func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
-	shell, _ := running(t, input.File(filepath.Join(t.TempDir(), "none")))
+	shell, url := running(t, input.File(filepath.Join(t.TempDir(), "none")))
 	var status string
 	until(t, func() string { return status }, func() bool {
 		code, out, _ := call("status", "-shell", shell)
@@ -206,6 +212,14 @@ func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
 	assert.Contains(t, why, "no service claims tcp/10.96.0.1:80; not all have been read yet\n")
 	_, _, errs := call("why", "-shell", shell, "default/web:http")
 	assert.Contains(t, errs, `"default/web:http" does not begin with tcp/ or udp/; not all have been read yet`)
+	answer, err := http.Get(url + "/readyz")
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+	assert.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	assert.Contains(t, string(body), "not ready: ", "%s", body)
 }
 
 // An earlier run has left services in the kernel: they stay until the file is good.
@@ -248,6 +262,36 @@ func TestWhyOfAPortWithAName(t *testing.T) {
 	assert.Contains(t, why, "default/service-00000:other claims no address\n")
 }
 
+// internal/tests/kubernetes runs it as the manifest says.
+func TestManifestIsStrictAndFitsToTheProgram(t *testing.T) {
+	text, err := os.ReadFile("daemonset.yaml")
+	require.NoError(t, err)
+	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	kinds := map[string]runtime.Object{}
+	for part := range strings.SplitSeq(string(text), "\n---\n") {
+		o, kind, err := strict.Decode([]byte(part), nil, nil)
+		require.NoError(t, err, part)
+		kinds[kind.Kind] = o
+	}
+	require.Len(t, kinds, 4)
+	assert.Equal(t, []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+	}, kinds["ClusterRole"].(*rbacv1.ClusterRole).Rules)
+	set := kinds["DaemonSet"].(*appsv1.DaemonSet)
+	account := kinds["ServiceAccount"].(*corev1.ServiceAccount)
+	assert.Equal(t, account.Namespace, set.Namespace)
+	assert.Equal(t, account.Name, set.Spec.Template.Spec.ServiceAccountName)
+	assert.True(t, set.Spec.Template.Spec.HostNetwork)
+	container := set.Spec.Template.Spec.Containers[0]
+	probe := container.ReadinessProbe.HTTPGet
+	assert.Contains(t, container.Args, fmt.Sprintf("-http=%s:%s", probe.Host, probe.Port.String()))
+	code, _, stderr := call(container.Args...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "services run: -cluster: unable to load in-cluster configuration", "it takes the flags, and asks for the pod's account")
+}
+
 func TestBadArgumentsAreErrors(t *testing.T) {
 	dir := shortDir(t)
 	file := filepath.Join(dir, "services.yaml")
@@ -265,6 +309,13 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"run -table " + strings.Repeat("x", 256):    `services run: wrong arguments: -table is "` + strings.Repeat("x", 256),
 		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
 		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
+		"run -kubeconfig f -cluster":                "services run: wrong arguments: -cluster and -kubeconfig exclude each other",
+		"run -cluster":                              "services run: wrong arguments: -cluster needs -server",
+		"run -server https://a":                     "services run: wrong arguments: -server is for -cluster and -kubeconfig",
+		"run -cluster -server a:1":                  `services run: wrong arguments: -server is "a:1", must be a URL such as`,
+		"run -kubeconfig=":                          "services run: wrong arguments: -kubeconfig names no file",
+		"run -kubeconfig none":                      "services run: -kubeconfig: stat none: no such file or directory",
+		"run -cluster -server https://a":            "services run: -cluster: unable to load in-cluster configuration",
 		"run -generate 1x1 -resync -1s":             "services run: wrong arguments: -resync is -1s, must not be negative",
 		"run -generate 1x1 -shell= -http 0.0.0.0:1": `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
 		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",

@@ -52,6 +52,9 @@ type program struct {
 // stopTimeout bounds how long the program may take to stop.
 const stopTimeout = 10 * time.Second
 
+// readyTimeout bounds how long a probe waits for its answer: the kubelet waits for a second.
+const readyTimeout = 500 * time.Millisecond
+
 // run runs the program until the context ends. What it has told the kernel stays.
 func (p program) run(ctx context.Context) error {
 	h := hive.New(
@@ -98,10 +101,12 @@ func openTable(lifecycle cell.Lifecycle, p program) (proxy.Target, error) {
 //
 //	GET /debug/reconciler/   a page that shows what the reconciler and the derivation do, and why
 //	GET /metrics             metrics for Prometheus
+//	GET /readyz              200 from when the kernel has had what was wanted at the start; before, 503 and what is missing
 var httpCell = cell.Module("http", "A page and metrics over HTTP",
 	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Invoke(func(
 		jobs job.Group, p program, db *statedb.DB, registry *inspect.Registry, figures *prometheus.Metrics,
+		loop *reconciler.Loop[*proxy.Frontend],
 	) error {
 		if p.Listener == nil {
 			return nil
@@ -115,6 +120,16 @@ var httpCell = cell.Module("http", "A page and metrics over HTTP",
 		mux := http.NewServeMux()
 		mux.Handle("GET /{$}", http.RedirectHandler("/debug/reconciler/", http.StatusSeeOther))
 		mux.Handle("GET /metrics", promhttp.HandlerFor(gathered, promhttp.HandlerOpts{}))
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+			defer cancel()
+			// The frontends are complete once they are derived from both tables, which are once they have been read.
+			if _, err := loop.Ready(ctx); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "ready")
+		})
 		// WithHosts: a web page must not reach it by a name that points here.
 		mux.Handle("/debug/reconciler/", debug.New(registry, debug.WithHosts(), debug.WithWrites()))
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {

@@ -87,11 +87,11 @@ func (c *Core[Obj]) pauseSome(now time.Duration) {
 	}
 }
 
-// Release makes a blocked key due at the given time, unless it is due earlier. It reports whether
-// the key was blocked.
+// Release makes a blocked key due at the given time, unless it is due earlier, also if the target is looked at meanwhile. It
+// reports whether the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.keys.entries[key]
-	return e != nil && e.state == Blocked && c.queues.hurry(e, now, CauseReleased)
+	return e != nil && e.waitsIn(Blocked) && c.queues.hurry(e, now, CauseReleased)
 }
 
 // RetryNow makes a key due at the given time if it waits for a time, waits to be released, or is

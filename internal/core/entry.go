@@ -88,8 +88,9 @@ type past struct {
 	result  result
 	// fixed: the time of the retry is not a backoff. The outcome set it, or EndBackoffs.
 	fixed bool
-	// applies: a call that was asked for, although the target may have been right, has failed since the last success.
-	applies bool
+	// applies: a call that was asked for, although the target may have been right, has failed since the last success, or the
+	// object is being deleted. polls: the last success asked for another run.
+	applies, polls bool
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -137,9 +138,11 @@ func (p *past) unblock() {
 }
 
 // count counts an attempt that ended at the time now.
-func (e *entry[Obj]) count(now time.Duration, out *Outcome[Obj]) {
-	p := &e.past
-	p.applies = out.Kind != Done && out.Kind != DoneAgain && (p.applies || e.why() == CauseRefresh)
+func (e *entry[Obj]) count(now time.Duration, op *Operation[Obj], out *Outcome[Obj]) {
+	p, why := &e.past, e.why()
+	asked := why == CauseRefresh || why == CauseRequeue && op.Run.Look == nil
+	p.applies = !out.Succeeded() && (p.applies || asked || out.Kind == Deleting)
+	p.polls = op.Run.Polls || p.polls && (op.FoundRight() || !out.Succeeded() && !op.Run.Worked)
 	e.version.tried, e.cause = true, CauseChange
 	// What fails without a change, such as a refresh, is wanted since now.
 	e.version.wanted = cmp.Or(e.version.wanted, out.Wanted, now)
@@ -224,6 +227,9 @@ func (e *entry[Obj]) observeOlder(change *Change[Obj]) {
 	}
 }
 
+// waitsIn reports whether a key is in a state, or will be again after a look.
+func (e *entry[Obj]) waitsIn(s State) bool { return e.state == s || e.home != nil && e.home.state == s }
+
 // why returns the cause of the entry's next operation.
 func (e *entry[Obj]) why() Cause {
 	switch {
@@ -244,10 +250,10 @@ func (e *entry[Obj]) looks() bool {
 	switch e.why() {
 	case CauseVerify, CauseRepair, CauseOrphan:
 		return true
-	case CauseRetry, CauseBreaker, CauseCall:
-		return e.past.failures > 0 && !e.past.applies
+	case CauseChange, CauseRefresh, CauseRequeue:
+		return false
 	}
-	return false
+	return e.version.tried && e.past.failures > 0 && !e.past.applies
 }
 
 // lowerSince lowers the revision since which a version is unreconciled to the given one: an earlier change

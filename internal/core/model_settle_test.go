@@ -164,7 +164,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 		defer m.runSoon(k, now)
 	}
 	k.note, k.refresh, k.verify = nil, false, false
-	if note != nil && note.settled && (note.unset || k.deleted) {
+	if note != nil && note.settled && (note.unset || k.deleted || note.done && k.from == Terminal) {
 		m.leaveGroup(k)
 		m.forget(k)
 		return
@@ -191,7 +191,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	if it.Turn.Waited && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
-		k.drawn = drawn
+		k.drawn, k.clock = drawn, k.at != noTime
 		return
 	}
 	m.readyOrPaused(k)
@@ -240,12 +240,12 @@ func (m *model) goBack(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	h, again := k.home, k.verify
 	k.from, k.at, k.drawn, k.fixed, k.looks, k.home = h.state, h.at, h.drawn, h.fixed, false, nil
+	if !h.clock {
+		k.at = noTime
+	}
 	m.recall(now, it)
 	if m.keys[k.key] != k {
 		return
-	}
-	if k.state == Terminal {
-		k.clock = false
 	}
 	m.leaveGroup(k)
 	if again {
@@ -255,11 +255,11 @@ func (m *model) goBack(now time.Duration, it *Operation[row]) {
 
 // look makes a key due that waits, so that it is looked at.
 func (m *model) look(k *modelKey, now time.Duration) {
-	waits := k.state == Retry || k.state == Requeue
-	if k.home != nil || waits && k.at <= now || !waits && k.state != Terminal {
+	waits := k.state == Retry || k.state == Requeue || k.state == Blocked
+	if k.home != nil || waits && k.clock && k.at <= now || !waits && k.state != Terminal {
 		return
 	}
-	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal}, true
+	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal, k.clock}, true
 	if k.state == Terminal {
 		k.state, k.fixed = Retry, true
 	}
@@ -335,7 +335,9 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 		}
 		// It is due when it was looked at.
 		if h := k.home; h.state == Terminal {
-			k.tries, *h = 0, modelHome{Retry, at, 0, true}
+			k.tries, *h = 0, modelHome{Retry, at, 0, true, true}
+		} else if !h.clock {
+			h.at, h.drawn, h.clock = at, 0, true
 		} else {
 			earliest := min(at, h.at-h.drawn)
 			h.at = min(at, h.at)

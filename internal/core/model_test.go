@@ -103,8 +103,8 @@ type modelKey struct {
 type modelHome struct {
 	state State
 	// drawn is as for the key.
-	at, drawn time.Duration
-	fixed     bool
+	at, drawn    time.Duration
+	fixed, clock bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.
@@ -113,8 +113,8 @@ type modelNote struct {
 	revision, since uint64
 	deleted         bool
 	lane            Lane
-	// settled: the row asks for no operation. unset: the row has no status.
-	settled, unset bool
+	// settled: the row asks for no operation. unset: the row has no status. done: it is Done.
+	settled, unset, done bool
 }
 
 func newModel(cfg Config[row]) *model {
@@ -349,8 +349,8 @@ func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	switch {
 	case k == nil || revision <= k.version:
 	case k.state == InFlight:
-		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset})
-	case says == RowUnset, k.deleted, says == RowDone && k.state == Terminal:
+		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset, done: says == RowDone})
+	case says == RowUnset, k.deleted, says == RowDone && (k.state == Terminal || k.home != nil && k.home.state == Terminal):
 		m.forget(k)
 		return true
 	case k.state == Unseen:
@@ -406,14 +406,10 @@ func (m *model) waitingFor(group string, refreshes bool) []*modelKey {
 // release makes a blocked key due, and reports whether it was blocked.
 func (m *model) release(key string, now time.Duration) bool {
 	k := m.keys[key]
-	if k == nil || k.state != Blocked {
+	if k == nil || k.state != Blocked && (k.home == nil || k.home.state != Blocked) {
 		return false
 	}
-	if k.clock {
-		now = min(now, k.at)
-	}
-	m.wake(k, Blocked, now)
-	return true
+	return m.hurry(k, now)
 }
 
 // addOrphan adds an object that the target has and the table does not.

@@ -104,7 +104,7 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 			obj: obj, revision: revision, tried: e.version.tried, paused: c.paused.has(obj), asks: s,
 		}, c.same)
 		c.Index.reindex(e)
-	case s == RowUnset, e.version.deleted, s == RowDone && e.state == Terminal:
+	case s == RowUnset, e.version.deleted, s == RowDone && e.waitsIn(Terminal):
 		c.queues.take(e)
 		c.queues.leaveGroup(e)
 		c.forget(e)
@@ -135,9 +135,9 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 // cause of the operation.
 //
 // With CauseVerify the target is looked at, and the operation is called only if that is not right. A key that failed is
-// looked at as well, but not called: either the target is right, and the key is settled, or it waits as before. So does one
-// that waits for a requeue, if the target is right. A blocked key is left alone. If an operation on the object is running,
-// it counts, and the object is looked at when it has ended.
+// or is blocked is looked at as well, but not called: either the target is right, and the key is settled, or it waits as
+// before. So does one that waits for a requeue, if the target is right. If an operation on the object is running, it counts,
+// and the object is looked at when it has ended.
 //
 // Refresh reports whether an operation on the object is running. The success of that does not count if the refresh is
 // forced, because the operation may have begun before the reason for the call, or if the object is reconciled and that is

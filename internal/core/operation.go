@@ -69,8 +69,9 @@ type Run struct {
 	// running). Changed reports whether the adapter changed the object: then the object is written
 	// with the outcome.
 	Deletion, Changed bool
-	// Worked reports whether the call has worked although Err is set, since what it did does not hold.
-	Worked bool
+	// Polls reports whether the update was done and asked for another run. Worked reports whether the call has worked although
+	// Err is set, since what it did does not hold.
+	Polls, Worked bool
 	// FirstOfCall reports whether the operation is the first of its kind (update or delete) in its
 	// call.
 	FirstOfCall bool
@@ -110,6 +111,15 @@ func (op *Operation[Obj]) OnlyLooks() bool { return op.Turn.Cause == CauseVerify
 
 // FoundRight reports whether the operation was not called, since the target was right already.
 func (op *Operation[Obj]) FoundRight() bool { return op.Run.Look != nil && op.Run.Look.Before.Right }
+
+// Polls reports whether the last update that was done asked for another run: to find the target right does not replace it.
+func (op *Operation[Obj]) Polls() bool { return op.entry != nil && op.entry.past.polls }
+
+// WaitsToBeCalled reports whether the key is blocked, and a call was asked for although the target may be right: to find it
+// right does not replace the call.
+func (op *Operation[Obj]) WaitsToBeCalled() bool {
+	return op.entry != nil && op.entry.past.applies && op.entry.waitsIn(Blocked)
+}
 
 // Returns reports whether the key waits for something else than the look: see [Core.Return].
 func (op *Operation[Obj]) Returns() bool { return op.entry != nil && op.entry.home != nil }

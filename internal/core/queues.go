@@ -180,11 +180,11 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 	return true
 }
 
-// look makes an entry in state Retry, Requeue or Terminal due at the given time, so that the target is looked at. Then it
-// may go home.
+// look makes an entry in state Retry, Requeue, Blocked or Terminal due at the given time, so that the target is looked at.
+// Then it may go home.
 func (q *queues[Obj]) look(e *entry[Obj], now time.Duration) {
-	switch waits := e.state == Retry || e.state == Requeue; {
-	case e.home != nil, waits && e.dueAt <= now, !waits && e.state != Terminal:
+	switch waits := e.state == Retry || e.state == Requeue || e.state == Blocked; {
+	case e.home != nil, e.pos >= 0 && e.dueAt <= now, !waits && e.state != Terminal:
 		return
 	}
 	e.home = &home{e.state, e.dueAt, e.cause}
@@ -211,6 +211,8 @@ func (e *entry[Obj]) hurryHome(at time.Duration, cause Cause) bool {
 	h := e.home
 	if h.state == Terminal {
 		e.past.tries, h.state, h.dueAt = 0, Retry, at
+	} else if h.dueAt == noTime {
+		h.dueAt = at
 	}
 	h.dueAt, h.cause = min(h.dueAt, at), cause
 	return true

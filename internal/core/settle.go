@@ -30,7 +30,7 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 	case Void:
 		c.forget(e)
 	default:
-		e.count(now, out)
+		e.count(now, op, out)
 		c.goOn(now, e, later, refresh, out)
 	}
 	c.queues.leaveGroup(e)

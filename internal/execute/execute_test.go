@@ -351,6 +351,27 @@ func TestCallWithoutADeadlineIsStuckAfterAMinute(t *testing.T) {
 		})
 }
 
+// Short calls let jobs wait for a worker. Behind a stuck one they would wait for ever.
+func TestNoJobWaitsForAStuckWorker(t *testing.T) {
+	short, hangs := sleep(10*time.Microsecond), sleep(time.Hour)
+	inPool(t, 2, 0, behaviour{"a": short, "b": hangs, "c": hangs},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a")
+			time.Sleep(time.Second)
+			require.Equal(t, []string{"a"}, finished(p))
+			room := p.Room()
+			require.Greater(t, room, 2)
+			start(ctx, p, "b")
+			time.Sleep(time.Minute)
+			require.Len(t, overdue(p), 1)
+			require.Equal(t, room/2, p.Room())
+			start(ctx, p, "c")
+			time.Sleep(time.Minute)
+			require.Len(t, overdue(p), 1)
+			require.Zero(t, p.Room())
+		})
+}
+
 func TestRaisedLimitStartsWorkersForQueuedJobs(t *testing.T) {
 	inPool(t, 1, 0, behaviour{"a": sleep(time.Hour)},
 		func(t *testing.T, ctx context.Context, p *pool) {

@@ -163,6 +163,7 @@ func (x *Executor[Obj]) keep(op *core.Operation[Obj], err error) {
 	// The Error method is the user's, and may end the goroutine, too.
 	op.Run.Err = ErrGoexit
 	op.Run.Err = outcome.Keep(err)
+	op.Run.Polls = op.Run.Err != nil && !op.Deleted && !op.Run.Deletion && outcome.Is(op.Run.Err, core.DoneAgain)
 }
 
 // measure counts a part of the time of a call for the operations of one kind, of which op is the first.

@@ -69,7 +69,7 @@ func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.
 // [Executor.Run].
 func (x *Executor[Obj]) lookAgain(ctx context.Context, op *core.Operation[Obj], further func() bool) {
 	l := op.Run.Look
-	if l == nil || !l.Before.Seen || l.Before.Right || op.OnlyLooks() || op.Run.Err != nil || ctx.Err() != nil {
+	if l == nil || !l.Before.Seen || l.Before.Right || op.OnlyLooks() || op.Run.Err != nil && !op.Run.Polls || ctx.Err() != nil {
 		return
 	}
 	if further == nil || further() {

@@ -9,7 +9,8 @@
 //
 //   - Operations that look at the target also look after their call. If it is wrong then, and again after the next one,
 //     the operation is ineffective. If it is right after each call, and wrong again later, five times in a row, somebody
-//     changes it back: it is contended, until it was right for a while.
+//     changes it back: it is contended. Then it is repaired ever more seldom, up to once in half the maximum backoff, and
+//     must be right as long: so it is over when the maximum backoff has passed since the other has stopped.
 //   - Otherwise only resyncs look, and both are one thing: after three of them in a row that found it wrong, repairs do not
 //     hold, until one finds it right.
 //
@@ -116,7 +117,7 @@ func (f *Fights[Obj]) Keys() iter.Seq2[string, bool] {
 // End is called when an operation has ended that ran or looked, and before its outcome is classified. It sets the error of
 // one that has worked and shows that repairs do not hold.
 func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
-	k, cause, repair := f.find(op.Row), op.Turn.Cause, false
+	k, cause, repair, worked := f.find(op.Row), op.Turn.Cause, false, op.Run.Err == nil || op.Run.Polls
 	switch cause {
 	case core.CauseRepair, core.CauseOrphan, core.CauseVerify:
 		repair = !op.OnlyLooks()
@@ -126,14 +127,16 @@ func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
 		}
 	}
 	switch {
-	case op.OnlyLooks() && !op.FoundRight(), k == nil && (!repair || op.FoundRight() || op.Run.Err != nil):
+	case op.OnlyLooks() && !op.FoundRight(), k == nil && (!repair || op.FoundRight() || !worked):
 		return
-	case cause == core.CauseChange, cause == core.CauseResumed && op.Untried(),
-		op.Run.Err == nil && op.Run.Look == nil && f.looks:
+	case worked && op.Run.Look == nil && f.looks && cause == core.CauseRequeue:
+		// It has called for itself. What the target had before is not known.
+		return
+	case cause == core.CauseChange, op.HasEntry() && op.Untried(), worked && op.Run.Look == nil && f.looks:
 		// Something else is wanted now, or somebody has asked for a call whatever the target has.
 		f.forget(string(f.of(op.Row)))
 		return
-	case op.Run.Err != nil:
+	case !worked:
 		// It fails or waits for a reason of its own.
 		f.setUnheld(k, false)
 		return
@@ -147,7 +150,9 @@ func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
 			k.repaired = now
 		}
 		k.deleted = op.Deleted
-		op.Run.Err = f.repaired(now, k, op.Run.Look, int(op.Failures))
+		if err := f.repaired(now, k, op.Run.Look, int(op.Failures)); err != nil && (k.unheld || !op.Run.Polls) {
+			op.Run.Err = err
+		}
 	}
 	if op.Run.Err != nil {
 		// The target works, and the key is never given up.
@@ -163,24 +168,27 @@ func (f *Fights[Obj]) right(now time.Duration, key string, k *fight) error {
 		f.forget(key)
 		return nil
 	}
-	if now-k.repaired > f.calm() || !k.unheld || k.undone < contends {
-		f.rightSince(now, key, k)
-		return nil
+	if calm := k.repaired + f.calm(); now < calm && k.unheld && k.undone >= contends {
+		return outcome.RetryAfter(k.contended(), calm-now)
 	}
-	return k.contended()
+	f.rightSince(now, key, k)
+	return nil
 }
 
 // rightSince forgets a key that is right, if its last repair was long ago, or is not contended any more.
 func (f *Fights[Obj]) rightSince(now time.Duration, key string, k *fight) {
-	if now-k.repaired > f.calm() {
+	if now >= k.repaired+f.calm() {
 		f.forget(key)
 	} else {
 		f.setUnheld(k, false)
 	}
 }
 
-// calm is how long after a repair a key must be right to have held.
-func (f *Fights[Obj]) calm() time.Duration { return f.settings().MaxBackoff / 2 }
+// calm is how long after a repair a key must be right to have held, and the longest time between two repairs of a contended
+// key.
+func (f *Fights[Obj]) calm() time.Duration {
+	return max(f.settings().MinBackoff, f.settings().MaxBackoff/2)
+}
 
 // repaired returns the error of a repair that has worked. l is what it has seen; nil if it did not look. failures counts
 // those of its key before.
@@ -193,8 +201,7 @@ func (f *Fights[Obj]) repaired(now time.Duration, k *fight, l *core.Look, failur
 			return nil
 		}
 		// No retry sees whether it is right: so none comes before the next resync has.
-		wait := backoff.Exponential{Min: set.MinBackoff, Max: set.MaxBackoff}.Delay(failures + 1)
-		return outcome.RetryAfter(k.recurring(), max(wait, set.Resync))
+		return outcome.RetryAfter(k.recurring(), max(f.backoff(failures, set.MaxBackoff), set.Resync))
 	}
 	switch since := now - k.repaired; {
 	case since > max(10*set.MaxBackoff, 2*set.Resync):
@@ -210,13 +217,18 @@ func (f *Fights[Obj]) repaired(now time.Duration, k *fight, l *core.Look, failur
 	case ineffective:
 		return fmt.Errorf("applied, but the target has %s", l.After.Diff)
 	case k.unheld:
-		return k.contended()
+		return outcome.RetryAfter(k.contended(), f.backoff(failures, f.calm()))
 	case wrong:
 		// The effect may come late: so the next look is soon.
 		k.awaited = true
 		return outcome.Requeue(set.MinBackoff)
 	}
 	return nil
+}
+
+// backoff returns the wait of a key after its operation has failed as often in a row before.
+func (f *Fights[Obj]) backoff(failures int, most time.Duration) time.Duration {
+	return backoff.Exponential{Min: f.settings().MinBackoff, Max: most}.Delay(failures + 1)
 }
 
 // contended returns the error of a key that is changed back after each repair.

@@ -178,6 +178,39 @@ func TestDoubtIsOverWhenItsRequeueHasLooked(t *testing.T) {
 	require.False(t, w.Doubts(row{"a"}))
 }
 
+// An operation that was done and asks for another run is a repair like any other, and is not called more often.
+func TestRepairThatPollsCounts(t *testing.T) {
+	w := play(t, true)
+	poll := outcome.Requeue(10 * time.Second)
+	end := func(cause core.Cause, l *core.Look) error {
+		w.now += time.Second
+		op := core.Operation[row]{Row: row{"a"}, Turn: core.Turn{Cause: cause}, Run: core.Run{Err: poll, Polls: true, Look: l}}
+		w.End(w.now, &op)
+		return op.Run.Err
+	}
+	for range contends {
+		require.Equal(t, poll, end(core.CauseVerify, &core.Look{Before: wrong, After: right}))
+		require.Equal(t, poll, end(core.CauseRequeue, nil), "the poll")
+	}
+	require.ErrorContains(t, end(core.CauseVerify, &core.Look{Before: wrong, After: right}), "contended: ")
+	w = play(t, true)
+	require.Equal(t, poll, end(core.CauseVerify, &core.Look{Before: wrong, After: wrong}))
+	require.True(t, w.Doubts(row{"a"}))
+	require.EqualError(t, end(core.CauseRequeue, &core.Look{Before: wrong, After: wrong}), "applied, but the target has a, not b")
+}
+
+// Repairs of a contended key come ever more seldom, and it is looked at when it may be over.
+func TestContendedKeyIsRetriedWithinHalfTheMaximumBackoff(t *testing.T) {
+	w := play(t, true)
+	for range contends {
+		require.NoError(t, w.repair("a", right))
+	}
+	require.Equal(t, 100*time.Millisecond, outcome.Of(w.repair("a", right)).Delay)
+	require.Equal(t, 29*time.Second, outcome.Of(w.found("a")).Delay)
+	w.now += 28 * time.Second
+	require.NoError(t, w.found("a"))
+}
+
 // A failure of its own, a change or a call that somebody asks for ends a fight: nothing else would.
 func TestOtherOutcomesEndAFight(t *testing.T) {
 	fight := func() *world {

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -52,6 +53,9 @@ type Config[Obj any] struct {
 	Status          func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status
 	Started, Paused func() bool
 	Wake            func()
+	// Verify has the loop look at an object in the target, without waiting; nil if it never can. Later the loop calls taken:
+	// running reports whether an operation on the object runs, after which it is looked at, looks whether it is looked at.
+	Verify func(row Obj, taken func(running, looks bool))
 
 	// The goroutine of the loop calls the functions below. Applied reports whether a version of a row is applied
 	// that may not show as Done yet; nil if each that is applied does. Key describes a key; false if it has no entry.
@@ -76,6 +80,8 @@ type Needs[Obj any] struct {
 	mu sync.Mutex
 	// ended: the loop has ended.
 	ended bool
+	// suspicions are the waits for looks, by key.
+	suspicions map[string][]*suspicion[Obj]
 	// rows are those that somebody waits for. due are the keys to look at, in order, without duplicates.
 	rows      map[string]*awaited[Obj]
 	due       []string
@@ -96,7 +102,7 @@ type blockedObject[Obj any] struct {
 // New returns the needs of a loop.
 func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 	return &Needs[Obj]{
-		cfg: cfg, rows: map[string]*awaited[Obj]{}, isDue: map[string]struct{}{}, waits: map[string]blockedObject[Obj]{},
+		cfg: cfg, rows: map[string]*awaited[Obj]{}, suspicions: map[string][]*suspicion[Obj]{}, isDue: map[string]struct{}{}, waits: map[string]blockedObject[Obj]{},
 		deletions: deletions[Obj]{
 			changes: changes.Table[Obj]{Table: cfg.Rows.Table}, known: make(chan struct{}),
 			awaited: map[string]map[*deletedWait[Obj]]struct{}{},
@@ -201,6 +207,9 @@ func (n *Needs[Obj]) NoteChange(obj Obj) { n.note(obj, nil) }
 // NoteOperation records that an operation on an object, at the given revision, has ended and was settled. applied
 // reports whether the target has the version now.
 func (n *Needs[Obj]) NoteOperation(obj Obj, revision statedb.Revision, deleted, applied bool) {
+	if n.some.Load() > 0 {
+		n.noteLook(string(n.cfg.Rows.Key(obj)), false, time.Time{})
+	}
 	n.note(obj, func(a *awaited[Obj]) {
 		switch {
 		case deleted:
@@ -237,7 +246,7 @@ func (n *Needs[Obj]) note(obj Obj, happened func(*awaited[Obj])) {
 	if a != nil && happened != nil {
 		happened(a)
 	}
-	if _, deleted := n.deletions.pending.Get(key); a != nil || deleted {
+	if _, deleted := n.deletions.pending.Get(key); a != nil || deleted || n.suspicions[key] != nil {
 		n.request(key)
 	}
 }
@@ -252,7 +261,7 @@ func (n *Needs[Obj]) request(key string) {
 
 // count sets some. The caller holds mu.
 func (n *Needs[Obj]) count() {
-	n.some.Store(int64(len(n.rows) + n.deletions.pending.Len()))
+	n.some.Store(int64(len(n.rows) + n.deletions.pending.Len() + len(n.suspicions)))
 }
 
 // Check wakes those whose needs may be met. handed is the revision of a state of the table of which all deletions were
@@ -273,6 +282,7 @@ func (n *Needs[Obj]) Check(handed statedb.Revision) (more bool) {
 	for _, key := range keys {
 		n.checkRow(key)
 		n.checkDeletion(key)
+		n.checkSuspicions(key)
 	}
 	return more || len(keys) == Limit
 }
@@ -314,6 +324,9 @@ func (n *Needs[Obj]) Stop() {
 	n.blocked.Store(0)
 	for _, a := range n.rows {
 		a.wake()
+	}
+	for key := range n.suspicions {
+		n.endSuspicions(key)
 	}
 	n.deletions.stop()
 	n.mu.Unlock()

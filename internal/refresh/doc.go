@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package refresh finds the rows that the loop applies again although they have not changed: each row
-// about once an interval, on request all rows, and those that a resync found missing or different.
+// Package refresh finds the rows that the loop applies again although they have not changed: each row about once an
+// interval, on request all rows, and those that a resync found missing or different.
 //
-// A [Refresher] is a stage of the loop. [Refresher.Take] returns the next rows, as many as the loop has room for. Its
-// state is its place in the table and the time of the next row. It calls no operation, and writes nothing.
-// A row is due in one of two ways:
+// A [Refresher] is a stage of the loop. Its state is its place in the table and the time of the next row. It calls no
+// operation, and writes nothing. A row is due in one of two ways:
 //
-//   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the
-//     order of revisions, which is about that of the ages. Each operation on a row that was returned has to write its
-//     status, even if that is not news: so the row gets a later revision, and is found again.
-//   - If outcomes are beside the table, a row does not show when it was last applied. So once an interval the Refresher
-//     goes over all rows, in the order of keys: a lap. A row that changes during the lap leaves it, since the change is
-//     applied. So each row is applied at least once in two intervals. If the loop cannot keep up, a lap takes longer.
+//   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the order of revisions,
+//     which is about that of the ages. Each operation on a row that was returned has to write its status, even if that is
+//     not news: so the row gets a later revision, and is found again.
+//   - If outcomes are beside the table, once an interval the Refresher goes over all rows, in the order of keys: a lap. A row
+//     that changes during the lap leaves it, since the change is applied. So each row is applied at least once in two
+//     intervals. If the loop cannot keep up, a lap takes longer.
 package refresh

@@ -66,8 +66,9 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 }
 
 // Retry derives input rows again whose function failed, and compares output rows again that are in error: those with
-// the given keys, and those that an input row with one of the keys wants; all if there are no keys. It returns their
-// number, and does not wait. The error is [inspect.ErrNotFound] for a key that is in neither table.
+// the given keys, and those that an input row with one of the keys wants; all if there are no keys. The key TABLE/KEY is
+// that of a row of a further input, and stands for the input rows that depend on it. Retry returns their number, and does
+// not wait. The error is [inspect.ErrNotFound] for a key that is in no table.
 func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
 	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
@@ -95,7 +96,8 @@ func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (n int, er
 }
 
 // find returns the rows of both tables that have one of these texts as their key, with the output rows that
-// the input rows want, and the number of texts that have a row.
+// the input rows want, and the input rows that depend on a row of a further input that one of the texts names. n is the
+// number of texts that have a row.
 func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) {
 	found = newAgain()
 	if len(texts) > inspect.MaxKeys {
@@ -118,11 +120,27 @@ func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) 
 			found.places[place.Key] = true
 		}
 		d.mu.Unlock()
-		if !isInput && place == nil {
+		if !isInput && place == nil && !d.findJoined(&found, txn, one) {
 			errs = append(errs, d.notFound(one))
 		}
 	}
 	return found, len(texts) - len(errs), errors.Join(errs...)
+}
+
+// findJoined finds the input rows that depend on the row of a further input with the name TABLE/KEY.
+func (d *Derived[In, Out]) findJoined(found *again, txn statedb.ReadTxn, named string) (is bool) {
+	for _, one := range d.joins.further {
+		_, lookups, _, has := one.named(txn, named)
+		is = is || has
+		d.mu.Lock()
+		for _, what := range lookups {
+			for row := range d.joins.edges.Rows(what) {
+				found.rows[row] = true
+			}
+		}
+		d.mu.Unlock()
+	}
+	return is
 }
 
 func (d *Derived[In, Out]) notFound(key string) error {

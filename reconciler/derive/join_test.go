@@ -833,6 +833,12 @@ func TestExplainNamesLookUpsAndDependents(t *testing.T) {
 		e.acts(1, d.Refresh, "w01")
 		require.Contains(e, d.Explain(e.Context(), "w01").Notes, `the function was called last for a call of Retry or Refresh`)
 		require.Contains(e, d.Explain(e.Context(), "w01:p").Notes[0], "the winner is w01")
+		e.calls.Store(0)
+		e.acts(1, d.Refresh, "pods/p")
+		e.called(13)
+		e.acts(0, d.Retry, "pods/p")
+		_, err := d.Refresh(e.Context(), "pods/x")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
 
 		found, err := e.registry.Find("derive-routes")
 		require.NoError(e, err)

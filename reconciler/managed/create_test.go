@@ -275,6 +275,18 @@ func (e *env) noAnswer() {
 	})
 }
 
+func TestDeletionWaitsForAResourceThatTheProgramNames(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.there("", 1)
+		e.cloud.fail("connect", errDown)
+		e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		e.remove()
+		e.cloud.fail("connect", nil)
+		e.goesOnlyWhenSeen()
+	})
+}
+
 func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errDown)

@@ -112,8 +112,9 @@ func call[T any](ctx context.Context, obj T, fn func(context.Context, T) error) 
 }
 
 // ExternalConnecter makes the client for an object, for example with the credentials that the object
-// names. It is called once per pass. The context is the one of the [ExternalClient] calls. It can look
-// up other rows in the transaction that [Txn] returns.
+// names. It is called once per pass, for deletions too (see [WasDeleted]). The context is the one of the [ExternalClient]
+// calls. It can look up other rows in the transaction that [Txn] returns; with the error of [reconciler.Need] the object
+// is Blocked until the row is there.
 type ExternalConnecter[T any] interface {
 	// Connect returns a client, or an error. Without an error the client must not be nil.
 	Connect(ctx context.Context, obj T) (ExternalClient[T], error)

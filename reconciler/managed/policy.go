@@ -16,19 +16,20 @@ import (
 type ManagementAction string
 
 const (
-	// ManagementActionObserve observes the external resource. Every other action needs it.
+	// ManagementActionObserve observes the external resource. Every other action needs it. With nothing else the whole row
+	// is written as Observe left it, a missing resource is an error, and nothing is changed: deleting the object leaves the
+	// resource in place.
 	ManagementActionObserve ManagementAction = "Observe"
-	// ManagementActionCreate creates a missing resource.
+	// ManagementActionCreate creates a missing resource. Without it a missing resource is an error.
 	ManagementActionCreate ManagementAction = "Create"
-	// ManagementActionUpdate updates a resource that differs.
+	// ManagementActionUpdate updates a resource that differs. Without it the resource stays as it is.
 	ManagementActionUpdate ManagementAction = "Update"
 	// ManagementActionDelete deletes the external resource with the object. Without it the object goes
 	// and the resource stays.
 	ManagementActionDelete ManagementAction = "Delete"
 	// ManagementActionLateInitialize writes into the row what Observe sets on the object. Without it
 	// the other calls of the pass still receive the object that Observe has changed, but only
-	// conditions, annotations and what [WithObserved] copies are written. If an object may only be
-	// observed, its row is written whole.
+	// conditions, annotations and what [WithObserved] copies are written.
 	ManagementActionLateInitialize ManagementAction = "LateInitialize"
 	// ManagementActionAll allows all actions.
 	ManagementActionAll ManagementAction = "*"

@@ -43,7 +43,14 @@ type Env[Obj any] struct {
 }
 
 // Run runs a test in a bubble of testing/synctest, with the table that newTable makes. It stops the
-// reconcilers when test returns.
+// reconcilers when test returns. A bubble has three rules:
+//
+//   - An operation must return before the test ends. Let it respect its context, or release it in the test with defer
+//     (a function given to Cleanup runs after the stop). Otherwise the test ends with "deadlock: ...".
+//   - Close every change iterator (Changes of a table) before the test ends. The garbage collector would close it outside
+//     of the bubble, and the process ends with "close of synctest channel from outside bubble", often in a later test.
+//   - Make channels and timers inside the bubble, and use e, not the outer t, for Cleanup and [Go]. A goroutine that waits
+//     for a channel from outside makes virtual time stand still, and the test hangs.
 func Run[Obj any](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), test func(e *Env[Obj])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

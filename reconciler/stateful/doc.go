@@ -1,78 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package stateful reconciles rows by comparing the state that a row wants with the state that was
-// applied last, and applying the difference. It is for targets that have no "set the state" operation,
-// only "add this" and "remove that", such as the records of a name server or the ports of a firewall.
+// Package stateful reconciles rows by comparing the state that a row wants with the state that was applied last, and
+// applying the difference. It is for targets that have no "set the state" operation, only "add this" and "remove that",
+// such as the records of a name server or the ports of a firewall.
 //
-// A program implements [StatefulReconciler]: it returns the state that a row wants, and applies
-// differences. [SetDiff] and [MapDiff] implement the comparison when they are embedded. The state that was
-// applied last is kept in an annotation of the row, as JSON, and is written in the same
-// commit as the status.
+// A program implements [StatefulReconciler]: it returns the state that a row wants, and applies differences. [SetDiff] and
+// [MapDiff] implement the comparison when they are embedded. The state that was applied last is kept in an annotation of
+// the row, as JSON, and is written in the same commit as the status.
 //
 // [Configure] returns a configuration with the operations, for [reconciler.New] or, in a hive,
-// [reconciler.RegisterConfig]. So retries, workers, breakers, pauses, Explain, metrics and the journal are
-// those of the loop, and its options apply. In a hive give params.Log to Configure as Log.
-//
-// # Coming from the stateful reconciler of an operator
-//
-//	there                                    here
-//	-----                                    ----
-//	client.Object with annotations           a row that embeds object.Meta
-//	ExtractCurrentState, CompareStates       the same, of your State and Item
-//	  of interface{}
-//	own code in CompareStates                the same; or embed SetDiff[Item] or
-//	                                         MapDiff[Key, Value], whose Item is Entry[Key, Value]
-//	ApplyOperations                          the same; its error is the outcome
-//	the annotation is updated after          the same: in the commit of the outcome, and only if it
-//	  a success                              differs
-//	the API server keeps the annotation      it is lost with the table: StateStore keeps the states
-//	                                         elsewhere
-//	cleaning up a deleted resource           a deletion removes what the last state applied
-//	only differences to the state applied    the same; with StateObserver the target's state is
-//	  last are repaired                      compared, too
-//	Interface{Observe, Reconcile}, Dummy     the same; Bound makes operations of them
+// [reconciler.RegisterConfig]: the loop has the retries, and its options apply. Coming from the stateful reconciler of an
+// operator? docs/COMPATIBILITY.md compares the names.
 //
 // # Failed attempts
 //
-// A failed attempt may have applied any part of a difference, and the outcome of a success is lost if
-// the row is changed or deleted while the operation runs. The annotation shows neither. So the
-// reconciler remembers, for each object, the states that the target may be in: the one it applied last
-// and those it has tried since. The annotation is read once, for an object that is not remembered.
+// A failed attempt may have applied any part of a difference, and the outcome of a success is lost if the row is changed
+// or deleted while the operation runs. The annotation shows neither. So the reconciler remembers, for each object, the
+// states that the target may be in: the one it applied last and those it has tried since. The annotation is read once, for
+// an object that is not remembered.
 //
-//   - A failure leaves the annotation as it is. The next attempt compares each remembered state with the
-//     wanted one, and applies each difference. So it removes what any of them may have left behind, and
-//     adds what any of them may have removed.
-//   - So a change may be applied twice. ApplyOperations must accept that: adding an item that exists and
-//     removing one that is gone are no errors, and updating a missing item adds it.
-//   - An object needs the memory of its state. A failing object also needs its tried states, at most 32.
-//     Before one more is tried, everything that the target may have of the object is removed.
-//   - A deleted object is forgotten. A few words stay if its row had an annotation that another process
-//     wrote.
+//   - The next attempt compares each remembered state with the wanted one, and applies each difference. So it removes what
+//     any of them may have left behind, and adds what any of them may have removed.
+//   - So a change may be applied twice. ApplyOperations must accept that: adding an item that exists and removing one that
+//     is gone are no errors, and updating a missing item adds it.
+//   - An object needs the memory of its state. A failing object also needs its tried states, at most 32. Before one more is
+//     tried, everything that the target may have of the object is removed.
+//   - A deleted object is forgotten. A few words stay if its row had an annotation that another process wrote.
 //   - A restart forgets the tried states. A [StateObserver] finds what they left behind.
-//   - An annotation that cannot be read counts as a first reconciliation. The log and the journal report
-//     it, and so does the error if the attempt fails.
+//   - An annotation that cannot be read counts as a first reconciliation; log and journal report it.
 //
-// # Drift
+// # Drift and restarts
 //
-// Without a [StateObserver] only differences to the state applied last are repaired. With one, the state
-// of the target is part of the comparison at each attempt and at each refresh, which is every 30 minutes
-// by default. A [Requeuer] makes the reconciler poll.
+// Only differences to the state applied last are repaired, unless there is a [StateObserver]. Then the state of the target
+// is part of the comparison at each attempt, at each refresh, and when a [Requeuer] asks.
 //
-// # Restarts
-//
-// A table in memory is empty after a restart, and the annotations are lost with it. Items that are
-// removed from a row in the meantime then stay in the target. A [StateStore] keeps each state in a file or
-// a database, and the first reconciliation after a restart compares with it. A row that does not come back
-// is not reconciled: for such rows set a Lister that lists a row for each stored state, with the stored
-// text as its annotation.
+// A restart empties the table, with the annotations. Items that are removed from a row in the meantime then stay in the
+// target, unless there is a [StateStore], with whose states the first reconciliation compares. A row that does not come
+// back is not reconciled: for such rows set a Lister that lists a row for each stored state, with the stored text as its
+// annotation.
 //
 // # Annotations
 //
 // A program that changes a row must keep its annotations, as a clone of the row does.
 //
-// A second annotation, whose key ends in ".epoch", marks the states that this process applied. So a clone
-// of a deleted row is applied in full, and so is a copy of a row under another name, although their
-// annotations say that the target has everything. A state that an earlier process applied is trusted,
-// unless the object was deleted since this process began.
+// A second annotation, whose key ends in ".epoch", marks the states that this process applied. So a clone of a deleted row
+// is applied in full, and so is a copy of a row under another name, although their annotations say that the target has
+// everything. A state that an earlier process applied is trusted, unless the object was deleted since this process began.
 package stateful

@@ -75,6 +75,41 @@ func TestObservedRowsHaveTheirDependentsVerified(t *testing.T) {
 	})
 }
 
+// What is undone again and again is repaired ever more seldom, however often the source says so.
+func TestVerifyingTriggerInAFight(t *testing.T) {
+	bothLedgers(t, func(f *followed) {
+		w := &watched{target: f.target}
+		f.cfg.Lister, f.cfg.Operations = w, w
+		f.add("eth0", reconciler.StatusPending, 1, 2)
+		f.set(1, "eth0")
+		f.Start(f.cfg)
+		var err error
+		f.trigger, err = trigger.New(trigger.Config[*object, *port]{Loop: f.Loop, Source: f.ports, Dependents: onPort, Verify: true})
+		require.NoError(f, err)
+		f.Cleanup(f.trigger.Close)
+		f.resume()
+		fight := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); f.Pass(200 * time.Millisecond) {
+				require.NoError(f, f.target.Delete(f.Context(), nil, 0, &object{ID: 1}))
+				f.set(1, "eth0")
+			}
+			f.target.Take()
+		}
+		fight(time.Minute)
+		require.Equal(f, 1, f.Loop.Figures().Unheld)
+		f.Pass(time.Second)
+		w.gets.Store(0)
+		for range 10 {
+			fight(time.Minute)
+		}
+		require.LessOrEqual(f, w.gets.Load(), int64(10*60*5+3*20), "one a burst for 2, two for each repair of 1")
+		f.Pass(time.Minute)
+		require.Zero(f, f.Loop.Figures().Unheld)
+		require.Contains(f, f.target.holds(), uint64(1))
+		f.halt()
+	})
+}
+
 func TestVerifyingTriggerNeedsALister(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.Start(f.cfg)

@@ -88,6 +88,9 @@ func modules(dir string) (ordered []*aModule, err error) {
 // prepare changes a tree to that of a release, and puts each released module into the proxy. Released modules require
 // each other by version: go install refuses a module with a replace.
 func prepare(dir, version, date string, p proxy, others source) (err error) {
+	if err := editPages(dir, version, date); err != nil {
+		return err
+	}
 	all, err := modules(dir)
 	if err != nil {
 		return err
@@ -98,25 +101,24 @@ func prepare(dir, version, date string, p proxy, others source) (err error) {
 	}
 	defer func() { err = errors.Join(err, forget()) }()
 	for _, m := range all {
-		if m.released() {
-			if err := m.require(version); err != nil {
-				return err
-			}
-		}
-		// Others keep their replace. A module that they require may require a later version now.
-		if err := command(m.dir, p.environment(others), nil, "go", "mod", "tidy"); err != nil {
-			return fmt.Errorf("tidy %s: %w", m.path, err)
-		}
 		if !m.released() {
 			continue
+		}
+		if err := m.require(version); err != nil {
+			return err
+		}
+		if err := m.tidy(p, others); err != nil {
+			return err
 		}
 		if err := p.add(m, version); err != nil {
 			return fmt.Errorf("zip %s: %w", m.path, err)
 		}
 	}
-	for what, by := range words(version, date) {
-		for _, page := range []string{"CHANGELOG.md", "README.md"} {
-			if err := edit(filepath.Join(dir, page), what, by); err != nil {
+	for _, m := range all {
+		// Others keep their replace. A module that they require may require a later version now. Users do not see that,
+		// and it needs modules that this machine may not have.
+		if !m.released() && others == online {
+			if err := m.tidy(p, others); err != nil {
 				return err
 			}
 		}
@@ -124,21 +126,38 @@ func prepare(dir, version, date string, p proxy, others source) (err error) {
 	return nil
 }
 
-// words returns what a release changes in pages: the date, and what they say for as long as there is no version.
-func words(version, date string) map[*regexp.Regexp]string {
-	return map[*regexp.Regexp]string{
-		regexp.MustCompile(`(?m)^## [0-9.]+ \(unreleased\)$`):                            "## " + version[1:] + " (" + date + ")",
-		regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- end -->\n\n?`): "",
+func (m *aModule) tidy(p proxy, others source) error {
+	if err := command(m.dir, p.environment(others, ""), nil, "go", "mod", "tidy"); err != nil {
+		return fmt.Errorf("tidy %s: %w", m.path, err)
 	}
+	return nil
 }
 
-// edit replaces what matches in a file.
-func edit(path string, what *regexp.Regexp, by string) error {
+var (
+	unreleased = regexp.MustCompile(`(?m)^## [0-9.]+ \(unreleased\)$`)
+	// untilThen is what the README says for as long as there is no version.
+	untilThen = regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- end -->\n\n?`)
+)
+
+// editPages gives the CHANGELOG the date, and takes out of the README what it says for as long as there is no version.
+func editPages(dir, version, date string) error {
+	changes, readme := filepath.Join(dir, "CHANGELOG.md"), filepath.Join(dir, "README.md")
+	if n, err := edit(changes, unreleased, "## "+version[1:]+" ("+date+")"); err != nil {
+		return err
+	} else if n != 1 {
+		return fmt.Errorf("CHANGELOG.md has %d sections with the heading \"## VERSION (unreleased)\": a release needs one", n)
+	}
+	_, err := edit(readme, untilThen, "")
+	return err
+}
+
+// edit replaces what matches in a file, and returns how often it does.
+func edit(path string, what *regexp.Regexp, by string) (int, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return os.WriteFile(path, what.ReplaceAll(data, []byte(by)), 0o644)
+	return len(what.FindAll(data, -1)), os.WriteFile(path, what.ReplaceAll(data, []byte(by)), 0o644)
 }
 
 // require writes the go.mod of a released module: modules of this repository at a version, without replace.

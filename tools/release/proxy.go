@@ -30,8 +30,9 @@ const (
 	cached source = false
 )
 
-// environment returns the variables for go commands that use the proxy.
-func (p proxy) environment(others source) []string {
+// environment returns the variables for go commands that use the proxy. Flags of the caller stay: with the same flags, most
+// packages of others are compiled already.
+func (p proxy) environment(others source, flags string) []string {
 	from := "off"
 	if others == online {
 		from = goEnv("GOPROXY")
@@ -39,7 +40,8 @@ func (p proxy) environment(others source) []string {
 	return []string{
 		"GOPROXY=file://" + string(p) + ",file://" + filepath.Join(goEnv("GOMODCACHE"), "cache", "download") + "," + from,
 		// No database knows the release yet, and without a network none answers.
-		"GONOSUMDB=" + root + "," + root + "/*", "GOFLAGS=-mod=mod", "GOWORK=off",
+		"GONOSUMDB=" + root + "," + root + "/*", "GOWORK=off",
+		"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod "+flags),
 		// The go command keeps an index of each module in the cache, and takes for granted that a version never changes.
 		"GODEBUG=goindex=0",
 	}
@@ -71,10 +73,20 @@ func (p proxy) add(m *aModule, version string) (err error) {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"list": []byte(version + "\n"), version + ".info": info, version + ".mod": goMod} {
+	for name, data := range map[string][]byte{version + ".info": info, version + ".mod": goMod} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
+	}
+	list, err := os.OpenFile(filepath.Join(dir, "list"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(list, version); err != nil {
+		return errors.Join(err, list.Close())
+	}
+	if err := list.Close(); err != nil {
+		return err
 	}
 	archive, err := os.Create(filepath.Join(dir, version+".zip"))
 	if err != nil {

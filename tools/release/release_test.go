@@ -86,19 +86,23 @@ func TestModuleThatReplacesAnotherIsNotReleased(t *testing.T) {
 }
 
 func TestReleaseHasItsDateAndNoWordsAboutTheTimeBefore(t *testing.T) {
-	for _, c := range []struct{ before, after string }{
-		{"# Changelog\n\n## 0.1.0 (unreleased)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n", "# Changelog\n\n## 0.1.0 (2026-12-24)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n"},
-		{"a\n\n<!-- until the first release -->\nno version\n<!-- end -->\nb\n<!-- until the first release -->\nx\n<!-- end -->\n\nc\n", "a\n\nb\nc\n"},
+	dir := tree(t, map[string]string{
+		"CHANGELOG.md": "# Changelog\n\n## 0.1.0 (unreleased)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n",
+		"README.md": "a\n\n<!-- until the first release -->\nno version\n<!-- end -->\nb\n" +
+			"<!-- until the first release -->\nx\n<!-- end -->\n\nc\n",
+	})
+	if err := editPages(dir, "v0.1.0", "2026-12-24"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"CHANGELOG.md": "# Changelog\n\n## 0.1.0 (2026-12-24)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n",
+		"README.md":    "a\n\nb\nc\n",
 	} {
-		dir := tree(t, map[string]string{"page.md": c.before})
-		path := filepath.Join(dir, "page.md")
-		for what, by := range words("v0.1.0", "2026-12-24") {
-			if err := edit(path, what, by); err != nil {
-				t.Fatal(err)
-			}
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != want {
+			t.Errorf("%s is %q, want %q: %v", name, data, want, err)
 		}
-		if data, err := os.ReadFile(path); err != nil || string(data) != c.after {
-			t.Errorf("the page is %q, want %q: %v", data, c.after, err)
-		}
+	}
+	if err := editPages(dir, "v0.1.0", "2026-12-25"); err == nil || !strings.Contains(err.Error(), "has 0 sections") {
+		t.Errorf("the error of a second release without a section is %v", err)
 	}
 }

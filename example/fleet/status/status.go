@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/example/fleet/feed"
+	"github.com/statekeel/statekeel/example/internal/screen"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
@@ -141,7 +142,7 @@ func (f Fleet) Lines() []string {
 		if a.Alive {
 			alive = "yes"
 		}
-		lines = append(lines, row(oneLine(a.Name), alive, strconv.FormatUint(a.Revision, 10), a.status(f.Revision)))
+		lines = append(lines, row(screen.OneLine(a.Name), alive, strconv.FormatUint(a.Revision, 10), a.status(f.Revision)))
 	}
 	return lines
 }
@@ -157,7 +158,7 @@ func (a Agent) status(wanted uint64) string {
 		parts = append(parts, "behind")
 	}
 	for _, problem := range a.Problems {
-		parts = append(parts, oneLine(problem))
+		parts = append(parts, screen.OneLine(problem))
 	}
 	switch {
 	case len(parts) > 0:
@@ -166,14 +167,4 @@ func (a Agent) status(wanted uint64) string {
 		return "not applied"
 	}
 	return "applied"
-}
-
-// oneLine replaces characters that could move the cursor of a terminal.
-func oneLine(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, text)
 }

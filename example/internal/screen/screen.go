@@ -75,3 +75,13 @@ func cut(line string, width int) string {
 	}
 	return string([]rune(line)[:width-1]) + "…"
 }
+
+// OneLine replaces the characters of a text that could move the cursor of a terminal.
+func OneLine(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, text)
+}

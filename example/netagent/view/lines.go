@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/statekeel/statekeel/example/internal/screen"
 )
 
 // Lines is a view with a line for each change: a new object, another status or error, and a deleted object.
@@ -28,9 +30,9 @@ func (l *Lines) Show(s Scene) error {
 	var b strings.Builder
 	shown := make(map[string]string, len(s.Items))
 	for _, item := range s.Items {
-		object, said := fmt.Sprintf("%-7s %s", item.Kind, oneLine(item.Key)), item.Status.Kind.String()
+		object, said := fmt.Sprintf("%-7s %s", item.Kind, screen.OneLine(item.Key)), item.Status.Kind.String()
 		if reason := item.Status.GetError(); reason != "" {
-			said += ": " + oneLine(reason)
+			said += ": " + screen.OneLine(reason)
 		}
 		if l.shown[object] != said {
 			since := item.Status.UpdatedAt

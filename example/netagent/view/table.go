@@ -39,7 +39,7 @@ func table(s Scene, height int) []string {
 	fmt.Fprintln(w, "KIND\tNAME\tSTATUS\tSINCE\tERROR")
 	for _, item := range shown {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n",
-			item.Kind, oneLine(item.Key), item.Status.Kind, age(item, s.Now), oneLine(item.Status.GetError()))
+			item.Kind, screen.OneLine(item.Key), item.Status.Kind, age(item, s.Now), screen.OneLine(item.Status.GetError()))
 	}
 	_ = w.Flush() // a strings.Builder returns no error
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
@@ -50,7 +50,7 @@ func table(s Scene, height int) []string {
 		lines = append(lines, omitted)
 	}
 	for _, note := range s.Notes {
-		lines = append(lines, oneLine(note))
+		lines = append(lines, screen.OneLine(note))
 	}
 	return lines
 }
@@ -61,14 +61,4 @@ func age(item desired.Item, now time.Time) string {
 		return ""
 	}
 	return max(now.Sub(item.Status.UpdatedAt), 0).Truncate(time.Second).String()
-}
-
-// oneLine replaces characters that could move the cursor of a terminal.
-func oneLine(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, text)
 }

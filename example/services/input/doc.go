@@ -2,7 +2,7 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package input fills the tables of services and of endpoint slices of package proxy: from a YAML file whose edits are
-// followed, or with services that it makes up.
+// followed, from an API server of Kubernetes, or with services that it makes up.
 //
 // In a file, services is a list:
 //

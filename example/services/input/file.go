@@ -7,7 +7,6 @@ package input
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 
@@ -35,6 +34,7 @@ func ReadFile(path string) (services []*Entry, err error) {
 }
 
 func (f File) name() string { return "file" }
+func (f File) apart() bool  { return false }
 
 func (f File) job(
 	toServices *source.Sink[*proxy.Service], toSlices *source.Sink[*proxy.EndpointSlice], log *slog.Logger,
@@ -47,12 +47,7 @@ func (f File) job(
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		ended := make(chan error, 1)
-		go func() { ended <- services.Run(ctx) }()
-		err := slices.Run(ctx)
-		return errors.Join(<-ended, err)
-	}, nil
+	return both(services.Run, slices.Run), nil
 }
 
 // rowsOf returns the source of some of the rows of a file.

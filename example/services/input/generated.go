@@ -105,6 +105,7 @@ func (m *made) change() *proxy.EndpointSlice {
 }
 
 func (g Generated) name() string { return "generated" }
+func (g Generated) apart() bool  { return false }
 
 func (g Generated) job(
 	toServices *source.Sink[*proxy.Service], toSlices *source.Sink[*proxy.EndpointSlice], _ *slog.Logger,

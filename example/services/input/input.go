@@ -7,6 +7,7 @@ package input
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/cilium/hive/cell"
@@ -18,10 +19,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
-// Input is where services come from: a [File], or [Generated].
+// Input is where services come from: a [File], a [Cluster], or [Generated].
 type Input interface {
 	// name is the name of the sources.
 	name() string
+	// apart reports whether services and slices are lists of their own, each with its troubles, and none ever empty.
+	apart() bool
 	// job returns what fills the tables through the sinks until its context ends.
 	job(services *source.Sink[*proxy.Service], slices *source.Sink[*proxy.EndpointSlice], log *slog.Logger) (
 		func(context.Context) error, error)
@@ -39,8 +42,11 @@ func Cell(in Input) cell.Cell {
 			if err != nil {
 				return err
 			}
-			// Both read one input: one of them tells what is wrong with it.
-			toSlices, err := newSink(in, db, slices, registry, nil, log)
+			var ofSlices cell.Health // nil if both read one list: then one of them tells what is wrong with it
+			if in.apart() {
+				ofSlices = health.NewScope("slices")
+			}
+			toSlices, err := newSink(in, db, slices, registry, ofSlices, log)
 			if err != nil {
 				toServices.Close()
 				return err
@@ -68,6 +74,16 @@ func newSink[Row any](
 ) (*source.Sink[Row], error) {
 	return source.New(source.Config[Row]{
 		Name: in.name(), DB: db, Table: table, Registry: registry, Health: health, Log: log,
-		AllowEmpty: true, // a file says so: services: []
+		AllowEmpty: !in.apart(), // a file says so: services: []
 	})
+}
+
+// both runs two sources until the context ends.
+func both(services, slices func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- services(ctx) }()
+		err := slices(ctx)
+		return errors.Join(<-ended, err)
+	}
 }

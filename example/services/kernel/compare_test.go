@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 func requireRuleset(t *testing.T, want []nettest.Object, p place) {

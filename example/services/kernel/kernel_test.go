@@ -23,7 +23,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 func TestConnectionsReachAllEndpoints(t *testing.T) {

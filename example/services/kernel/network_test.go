@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 func TestMain(m *testing.M) { nettest.Main(m) }

@@ -21,8 +21,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 // A client sends its first packet again and again. It must not go to an endpoint that is gone each time.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 // foreign is another program in a namespace. It has tables of its own, with the names of ours in them, and a chain in our

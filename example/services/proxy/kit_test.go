@@ -18,8 +18,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/nettest"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"

@@ -26,8 +26,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/example/internal/health"
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/nettest"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 // entry is a service with what was wanted of it, for those who check answers while that changes.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/nettest"
 	"github.com/statekeel/statekeel/reconciler"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/nettest"
 )
 
 // watched is a program in a namespace that is never listed again after the start.

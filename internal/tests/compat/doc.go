@@ -4,9 +4,9 @@
 // Package compat maps the names of other reconcilers to the names of this module, and writes the map as
 // docs/COMPATIBILITY.md.
 //
-// The map is in one file for each system: statedb.go, request.go, stepper.go, stateful.go and managed.go.
-// The tests check that every name of a system is mapped, that the names here exist, that a test or an
-// Example uses them, and that the page is current. To write the page again:
+// The map is in one file for each system: statedb.go, request.go, stepper.go, stateful.go and managed.go. The tests check
+// that every name of a system (those in testdata) is mapped, that the names here exist, that a test or an Example uses
+// them, and that the page is current. To write the page again:
 //
 //	go test ./internal/tests/compat -update
 package compat

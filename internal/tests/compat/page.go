@@ -9,7 +9,7 @@ import (
 )
 
 // width is the longest line of a paragraph. Tables may be wider.
-const width = 110
+const width = 124
 
 const head = `# Compatibility
 
@@ -17,10 +17,9 @@ const head = `# Compatibility
 
 `
 
-const introduction = "Where each name of five other reconcilers (\"there\") is in Statekeel (\"here\"). " +
-	"A section first lists the names that mean the same on both sides. The table has the other names: **adapted** (another " +
-	"name, shape or behaviour), **left out** (not here) and **new** (only here). " +
-	"A name here is in the package of the section, unless it names another. `T`: `M` stands for `T` and `T.M`."
+const introduction = "Where each name of five other reconcilers (\"there\") is in Statekeel (\"here\"): first the names that " +
+	"mean the same on both sides, then a table of those with another name, shape or behaviour here, or none (-). A name here is " +
+	"in the package of the section, unless it names another. `T: M` stands for `T` and `T.M`."
 
 // page returns docs/COMPATIBILITY.md.
 func page() string {
@@ -35,36 +34,33 @@ func page() string {
 
 func (s system) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n", s.title)
-	b.WriteString(wrap(s.about + " The same: " + s.sameNames() + "."))
-	b.WriteString("\n| There | Here | | Why |\n|---|---|---|---|\n")
+	b.WriteString(wrap(s.about + " The same: " + cells(s.same) + "."))
+	b.WriteString("\n| There | Here | Why |\n|---|---|---|\n")
 	for _, r := range s.rows {
 		here := cell(r.here)
 		if r.here == r.there {
 			here = "same name"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(r.there), here, r.how, r.why)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", cell(r.there), here, r.why)
 	}
 	b.WriteString(s.further)
 }
 
-// sameNames returns the names that mean the same on both sides.
-func (s system) sameNames() string {
-	var lists []string
-	for _, list := range s.same {
-		lists = append(lists, cell(list))
+// cells returns lists of names as a sentence.
+func cells(lists []string) string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, cell(list))
 	}
-	return strings.Join(lists, "; ")
+	return strings.Join(all, "; ")
 }
-
-// separators ends the code span of one name and begins that of the next.
-var separators = strings.NewReplacer(", ", "`, `", ": ", "`: `", "; ", "`; `")
 
 // cell returns a list of names as a cell of a table.
 func cell(list string) string {
 	if list == "" {
 		return "-"
 	}
-	return "`" + separators.Replace(list) + "`"
+	return "`" + strings.ReplaceAll(list, "; ", "`; `") + "`"
 }
 
 // wrap breaks a text at spaces into lines of at most width bytes.

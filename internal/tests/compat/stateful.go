@@ -20,25 +20,23 @@ var statefulSystem = system{
 		"Dummy",
 	},
 	rows: []row{
-		{"StatefulReconciler.UpdateStateAnnotation", "AnnotationUpdater.UpdateStateAnnotation", adapted,
-			"an optional interface: without it the reconciler writes the annotation. The annotation is lost with the table; " +
-				"there it is in the cluster. Implement `StateStore` to keep it"},
-		{"StateChangeOperations.ContextChanged", "StateChangeOperations.ContextChanged", adapted,
+		{"StatefulReconciler.UpdateStateAnnotation", "AnnotationUpdater.UpdateStateAnnotation",
+			"an optional interface: without it the reconciler writes the annotation. It is lost with the table; there it is in the " +
+				"cluster. `StateStore` keeps it"},
+		{"StateChangeOperations.ContextChanged", "StateChangeOperations.ContextChanged",
 			"`ApplyOperations` is called once for each context that was tried and has to be cleaned up"},
-		{"BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.Reconcile", adapted,
+		{"BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.Reconcile",
 			"the same five steps. What the process remembers counts before the annotation. A second annotation, with the suffix " +
-				"`.epoch`, prevents that the state of a deleted or copied row is used; there it is used"},
-		{"logr.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop; nil discards"},
-		{"", "Configure, BaseStatefulReconciler.Remove", added,
-			"the configuration for `reconciler.New` and `reconciler.RegisterConfig`. The deletion of a row removes what was " +
-				"applied last"},
-		{"", "Bound", added, "operations of a table whose rows have an `Interface` each"},
-		{"", "StateStore: LoadState, StoreState", added,
-			"keeps the states outside of the table, which a restart empties"},
-		{"", "StateObserver", added, "adds the observed state to the comparison, against drift"},
-		{"", "Requeuer", added,
-			"asks for another run after a success. An error of `ApplyOperations`, even `reconciler.Requeue`, leaves the state as it was"},
-		{"", "SetDiff, MapDiff, Entry", added, "ready-made `CompareStates`, to be embedded"},
-		{"", "object.Meta: Namespace, Name, Annotations, SetAnnotation", added, "the metadata of a row"},
+				"`.epoch`, prevents that the state of a deleted or copied row is used"},
+		{"logr.Logger", "", "loggers are `*slog.Logger`; nil discards"},
+	},
+	only: []string{
+		"Configure, BaseStatefulReconciler.Remove",
+		"Bound",
+		"StateStore: LoadState, StoreState",
+		"StateObserver",
+		"Requeuer",
+		"SetDiff, MapDiff, Entry",
+		"object.Meta: Namespace, Name, Annotations, SetAnnotation",
 	},
 }

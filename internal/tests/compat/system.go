@@ -4,7 +4,6 @@
 package compat
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,42 +26,27 @@ type system struct {
 	about string
 	// same lists the names that mean the same on both sides.
 	same []string
-	// rows have all other names.
+	// rows have the other names there.
 	rows []row
+	// only lists names that exist only here. They are not on the page; the tests check that each is used.
+	only []string
 	// further is what follows the table, in Markdown; most have nothing.
 	further string
 }
 
 // row maps names that differ between the two sides.
 type row struct {
-	// there and here are lists of names; empty if that side has none.
+	// there and here are lists of names. here is empty if the names do not exist here.
 	there, here string
-	how         relation
 	// why is the reason, in Markdown. Required.
 	why string
 }
 
-// relation is how the names of a row relate to each other.
-type relation string
-
-const (
-	// adapted names exist here with another name, shape or behaviour.
-	adapted relation = "adapted"
-	// leftOut names do not exist here.
-	leftOut relation = "left out"
-	// added names exist here only.
-	added relation = "new"
-)
-
 // check returns what is wrong with a row; empty if nothing is.
 func (r row) check() string {
 	switch {
-	case !slices.Contains([]relation{adapted, leftOut, added}, r.how):
-		return fmt.Sprintf("%q is not a relation", r.how)
-	case (r.there == "") != (r.how == added):
-		return "a row is new if and only if it has no name there"
-	case (r.here == "") != (r.how == leftOut):
-		return "a row is left out if and only if it has no name here"
+	case r.there == "":
+		return "the name there is missing"
 	case r.why == "":
 		return "the reason is missing"
 	case strings.Contains(r.there+r.here+r.why, "|"):
@@ -87,7 +71,7 @@ func (s system) theirs() (all []string) {
 
 // ours returns the names here, each with its package.
 func (s system) ours() (all []string) {
-	for _, list := range s.same {
+	for _, list := range slices.Concat(s.same, s.only) {
 		all = append(all, names(list)...)
 	}
 	for _, r := range s.rows {

@@ -23,7 +23,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 	require.NoError(t, err, "%s", said)
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
 		clusters: [{name: c, cluster: {server: "https://127.0.0.1:%d", insecure-skip-tls-verify: true}}],
-		users: [{name: c, user: {token: admin}}], contexts: [{name: c, context: {cluster: c, user: c}}]}`, shared.port), 0o600))
+		users: [{name: c, user: {token: admin}}], contexts: [{name: c, context: {cluster: c, user: c}}]}`, shared.Port), 0o600))
 	agent := exec.Command(program, file)
 	agent.Stderr = os.Stderr
 	output, err := agent.StdoutPipe()
@@ -40,7 +40,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 	lines := bufio.NewScanner(output)
 	require.True(t, lines.Scan())
 	require.Equal(t, "add 10.1.0.0/16 eth0", lines.Text())
-	require.NoError(t, shared.client(t).CoreV1().RESTClient().Delete().AbsPath("/apis/example.org/v1/namespaces/default/routes/a").
+	require.NoError(t, shared.Client(t).CoreV1().RESTClient().Delete().AbsPath("/apis/example.org/v1/namespaces/default/routes/a").
 		Do(t.Context()).Error())
 	require.True(t, lines.Scan())
 	require.Equal(t, "remove 10.1.0.0/16", lines.Text())

@@ -37,7 +37,7 @@ func (p *proxy) onlyFor(token string) {
 
 func TestATokenThatIsRenewedIsUsed(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	p := newProxy(t, shared)
@@ -82,7 +82,7 @@ func certificate(t *testing.T, dir, name string) *x509.Certificate {
 
 func TestACertificateThatIsRenewedIsUsed(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	dir := t.TempDir()

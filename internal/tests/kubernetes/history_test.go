@@ -41,7 +41,7 @@ func TestRandomHistoriesEndAsTheServerIs(t *testing.T) {
 
 func history(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	p := newProxy(t, shared)

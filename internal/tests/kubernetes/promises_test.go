@@ -21,13 +21,14 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/statekeel/statekeel/internal/tests/kubernetes/apiserver"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/kubernetes"
 )
 
 func TestPortsOfServicesAreRows(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	p := newProxy(t, shared)
 	services := client.CoreV1().Services(in)
@@ -95,7 +96,7 @@ func makeKind(t *testing.T, name, kind, properties string) {
 
 // post makes an object of the shared server, whose kind may not be there yet.
 func post(t *testing.T, path, body string) {
-	rest := shared.client(t).CoreV1().RESTClient()
+	rest := shared.Client(t).CoreV1().RESTClient()
 	eventually(t, func() bool {
 		err := rest.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
 		return err == nil || apierrors.IsAlreadyExists(err)
@@ -107,7 +108,7 @@ func TestACustomKindIsFollowedFromWhenItIsThere(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Widget"}, &widget{})
 	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "WidgetList"}, &widgetList{})
-	f := follow(t, shared.config("admin"), "", func(w *widget) ([]*row, error) {
+	f := follow(t, shared.Config("admin"), "", func(w *widget) ([]*row, error) {
 		return []*row{{w.Name, fmt.Sprint(w.Spec.Size)}}, nil
 	}, func(cfg *kubernetes.Config[*widget, *row], _ *source.Config[*row]) { cfg.Scheme = scheme })
 	f.requireAway("watching widgets: the server could not find the requested resource")
@@ -123,11 +124,11 @@ func TestACustomKindIsFollowedFromWhenItIsThere(t *testing.T) {
 
 func TestABadObjectKeepsItsLastGoodRows(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	m.put("a", "1=x")
-	f := followMaps(t, shared.config("admin"), in)
+	f := followMaps(t, shared.Config("admin"), in)
 	f.requireRows("a/1=x")
 	m.put("a", "1=y", "panic=x")
 	m.put("b", "2=x")
@@ -141,11 +142,11 @@ func TestABadObjectKeepsItsLastGoodRows(t *testing.T) {
 
 func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := s.client(t)
+	s := apiserver.Start(t)
+	client := s.Client(t)
 	m := mapsOf(t, client, "default")
 	m.put("a", "1=x")
-	f := followMaps(t, s.config("agent"), "default")
+	f := followMaps(t, s.Config("agent"), "default")
 	f.requireAway(`configmaps is forbidden: User "agent" cannot list resource "configmaps" in API group "" in the namespace "default"`)
 	grant := func(verbs ...string) {
 		role := &rbacv1.ClusterRole{
@@ -177,17 +178,17 @@ func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 
 func TestTheRowsStayWhileTheServerIsKilled(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	m := mapsOf(t, s.client(t), "default")
+	s := apiserver.Start(t)
+	m := mapsOf(t, s.Client(t), "default")
 	m.put("a", "1=x")
 	m.put("b", "2=x")
-	f := followMaps(t, s.config("admin"), "default")
+	f := followMaps(t, s.Config("admin"), "default")
 	f.requireRows("a/1=x", "b/2=x")
 	before := f.revision()
 	for range 3 {
-		s.kill()
+		s.Kill()
 		f.requireAway("connection refused")
-		require.NoError(t, s.start())
+		require.NoError(t, s.Start())
 		eventually(t, func() bool { return f.sink.State().Connected }, "connected")
 		require.NoError(t, f.loaded())
 	}
@@ -200,22 +201,22 @@ func TestTheRowsStayWhileTheServerIsKilled(t *testing.T) {
 
 func TestAServerThatWasRestoredIsListedAgain(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	m := mapsOf(t, s.client(t), "default")
+	s := apiserver.Start(t)
+	m := mapsOf(t, s.Client(t), "default")
 	m.put("a", "1=x")
 	m.put("b", "2=x")
-	s.kill()
-	copyStore(t, s.path("etcd"), s.path("backup"))
-	require.NoError(t, s.start())
+	s.Kill()
+	copyStore(t, s.Path("etcd"), s.Path("backup"))
+	require.NoError(t, s.Start())
 	for i := range 1000 {
 		m.put("a", fmt.Sprint("1=", i))
 	}
 	m.put("c", "3=x")
-	f := followMaps(t, s.config("admin"), "default")
+	f := followMaps(t, s.Config("admin"), "default")
 	f.requireRows("a/1=999", "b/2=x", "c/3=x")
-	s.kill()
-	copyStore(t, s.path("backup"), s.path("etcd"))
-	require.NoError(t, s.start())
+	s.Kill()
+	copyStore(t, s.Path("backup"), s.Path("etcd"))
+	require.NoError(t, s.Start())
 	f.requireRows("a/1=x", "b/2=x", "c/3=x")
 	require.ErrorContains(t, f.loaded(), "rows of 1 configmaps that it does not have are held")
 	m.put("c", "3=y")
@@ -224,16 +225,16 @@ func TestAServerThatWasRestoredIsListedAgain(t *testing.T) {
 
 func TestRowsThatAReplacedServerDoesNotHaveAreHeld(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	m := mapsOf(t, s.client(t), "default")
+	s := apiserver.Start(t)
+	m := mapsOf(t, s.Client(t), "default")
 	m.put("a", "1=x")
 	m.put("b", "2=x")
-	f := followMaps(t, s.config("admin"), "default")
+	f := followMaps(t, s.Config("admin"), "default")
 	// The server makes a ConfigMap of its own in each namespace only with a controller.
 	f.requireRows("a/1=x", "b/2=x")
-	s.kill()
-	copyStore(t, t.TempDir(), s.path("etcd"))
-	require.NoError(t, s.start())
+	s.Kill()
+	copyStore(t, t.TempDir(), s.Path("etcd"))
+	require.NoError(t, s.Start())
 	// While the server starts it may not have made kube-system yet: that is another problem.
 	held := "rows of 2 configmaps that it does not have are held"
 	eventually(t, func() bool { return strings.Contains(fmt.Sprint(f.input().Problems().First), held) }, "%s", held)
@@ -247,9 +248,9 @@ func TestRowsThatAReplacedServerDoesNotHaveAreHeld(t *testing.T) {
 
 func TestBookmarksMoveInput(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
-	f := followMaps(t, shared.config("admin"), in)
+	f := followMaps(t, shared.Config("admin"), in)
 	m := mapsOf(t, client, in)
 	m.put("a", "1=x")
 	f.requireRows("a/1=x")
@@ -262,7 +263,7 @@ func TestBookmarksMoveInput(t *testing.T) {
 
 func TestAServerThatDoesNotStreamIsListedInPages(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	for i := range 1200 {
@@ -294,7 +295,7 @@ func TestAServerThatDoesNotStreamIsListedInPages(t *testing.T) {
 
 func TestAnExpiredVersionIsListedAgain(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	m.put("a", "1=x")
@@ -318,7 +319,7 @@ func TestAnExpiredVersionIsListedAgain(t *testing.T) {
 
 func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	p := newProxy(t, shared)
@@ -362,7 +363,7 @@ func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 
 func TestTheServerIsAskedAgainWhenItSays(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	mapsOf(t, client, in).put("a", "1=x")
 	p := newProxy(t, shared)
@@ -398,14 +399,14 @@ func TestAnUnknownCertificateIsSaid(t *testing.T) {
 }
 
 func TestManyNamespacesNeedNoGoroutines(t *testing.T) {
-	client := shared.client(t)
+	client := shared.Client(t)
 	var first string
 	for range 50 {
 		first = namespace(t, client)
 		mapsOf(t, client, first).put("a", "1=x")
 	}
 	before := runtime.NumGoroutine()
-	f := follow(t, shared.config("admin"), "", func(o *corev1.ConfigMap) ([]*row, error) {
+	f := follow(t, shared.Config("admin"), "", func(o *corev1.ConfigMap) ([]*row, error) {
 		return []*row{{o.Namespace + "/" + o.Name, ""}}, nil
 	}, nil)
 	eventually(t, func() bool { return len(f.rows()) >= 50 }, "all namespaces")
@@ -414,7 +415,7 @@ func TestManyNamespacesNeedNoGoroutines(t *testing.T) {
 
 // TestOneCopyOfEachObjectStays measures the memory of 5,000 slices with a row of 200 bytes.
 func TestOneCopyOfEachObjectStays(t *testing.T) {
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	slices := client.DiscoveryV1().EndpointSlices(in)
 	const n = 5000
@@ -427,7 +428,7 @@ func TestOneCopyOfEachObjectStays(t *testing.T) {
 		require.NoError(t, err)
 	}
 	before := heap()
-	f := follow(t, shared.config("admin"), in, func(s *discoveryv1.EndpointSlice) ([]*row, error) {
+	f := follow(t, shared.Config("admin"), in, func(s *discoveryv1.EndpointSlice) ([]*row, error) {
 		return []*row{{s.Name, strings.Repeat("x", 200)}}, nil
 	}, nil)
 	eventually(t, func() bool { return len(f.rows()) == n }, "all")

@@ -23,6 +23,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/statekeel/statekeel/internal/tests/kubernetes/apiserver"
 )
 
 // proxy is before an API server. What it does to requests, and to connections, is what the test says.
@@ -45,10 +47,10 @@ type proxy struct {
 	next  int
 }
 
-func newProxy(t testing.TB, s *server) *proxy {
+func newProxy(t testing.TB, s *apiserver.Server) *proxy {
 	p := &proxy{running: map[int]context.CancelFunc{}, asked: map[string]int{}, types: map[string]bool{}}
 	upstream := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
-	target := &url.URL{Scheme: "https", Host: fmt.Sprint("127.0.0.1:", s.port)}
+	target := &url.URL{Scheme: "https", Host: fmt.Sprint("127.0.0.1:", s.Port)}
 	passes := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: upstream, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),

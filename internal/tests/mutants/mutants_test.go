@@ -4,12 +4,17 @@
 package main
 
 import (
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/long"
 )
 
 // A list that no longer fits the code would say nothing about the tests.
@@ -20,6 +25,35 @@ func TestEveryMutantChangesItsFile(t *testing.T) {
 	require.NotEmpty(t, mutants)
 	_, err = weave(root, t.TempDir(), mutants)
 	require.NoError(t, err)
+}
+
+// One that does not compile ends a run of all of them.
+func TestEveryMutantCompiles(t *testing.T) {
+	long.Only(t)
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	mutants, err := readAll(root)
+	require.NoError(t, err)
+	overlay, err := weave(root, t.TempDir(), mutants)
+	require.NoError(t, err)
+	packages := map[string]map[string]bool{}
+	for _, m := range mutants {
+		if packages[m.module] == nil {
+			packages[m.module] = map[string]bool{}
+		}
+		folder, err := filepath.Rel(filepath.Join(root, m.module), filepath.Join(root, filepath.Dir(m.file)))
+		require.NoError(t, err)
+		// The code of another module is compiled with its users.
+		if filepath.IsLocal(folder) {
+			packages[m.module]["./"+folder] = true
+		}
+	}
+	for module, folders := range packages {
+		command := exec.Command("go", slices.Insert(slices.Sorted(maps.Keys(folders)), 0, "build", "-overlay", overlay)...)
+		command.Dir = filepath.Join(root, module)
+		output, err := command.CombinedOutput()
+		assert.NoError(t, err, "module %q: %s", module, output)
+	}
 }
 
 // The tool itself: a broken promise is noticed by its test, and a change that breaks nothing survives.

@@ -178,6 +178,7 @@ func TestWayThroughAJoinWaitsForEachInput(t *testing.T) {
 			t.Cleanup(end)
 			runs = append(runs, run)
 		}
+		var ofRight *derive.Derived[*thing, *other]
 		for _, out := range []statedb.RWTable[*other]{left, right} {
 			d, err := derive.Each(derive.Config[*other]{DB: db}, things, out, func(r *thing) ([]*other, error) {
 				if broken {
@@ -186,6 +187,7 @@ func TestWayThroughAJoinWaitsForEachInput(t *testing.T) {
 				return []*other{{Name: r.Name}}, nil
 			})
 			made(d.Run, d.Close, err)
+			ofRight = d
 		}
 		more, byHand := derive.Lookup(right.ToTable(), byName), derive.Lookup(hand.ToTable(), byName)
 		d, err := derive.EachOf(derive.Config[*other]{DB: db}, left, joined, func(r *derive.Reader, row *other) ([]*other, error) {
@@ -229,8 +231,17 @@ func TestWayThroughAJoinWaitsForEachInput(t *testing.T) {
 		if got := next(); got != at || joined.NumObjects(db.ReadTxn()) != 1 {
 			t.Errorf("the joined table includes revision %d, and not %d", got, at)
 		}
-		broken = true
+		ofRight.Pause()
 		write("b")
+		if got := next(); got != 0 {
+			t.Errorf("the joined table includes revision %d, and one of its inputs does not", got)
+		}
+		ofRight.Resume()
+		if got := next(); got != at || joined.NumObjects(db.ReadTxn()) != 2 {
+			t.Errorf("the joined table includes revision %d, and not %d", got, at)
+		}
+		broken = true
+		write("c")
 		if now, err := way.Look(); err != nil || now.N != 2 || next() != at {
 			t.Errorf("%d rejected objects, %v", now.N, err)
 		}

@@ -35,7 +35,15 @@ type fakeServer struct {
 	compacted uint64
 	watches   map[*fakeWatch]struct{}
 	// fail is asked before each request, "cluster", "version", "list", "continue", "stream" or "watch"; nil for no error.
+	// hang may wait before that, with the lock unlocked, until the request ends; nil does not.
 	fail func(what string) error
+	hang func(ctx context.Context, what string)
+	// slow is for how long each object of a stream is held back, and silent reports whether watches say nothing.
+	slow   time.Duration
+	silent bool
+	// created is when each object is made, if it is not zero, and versions the version of each list, if it is not nil.
+	created  metav1.Time
+	versions *string
 	// asked are the requests, with their times.
 	asked []asked
 }
@@ -60,6 +68,9 @@ func (f *fakeServer) put(name, data string) {
 		created = old.CreationTimestamp
 	} else {
 		event, created = watch.Added, metav1.Unix(int64(f.at), 0)
+		if !f.created.IsZero() {
+			created = f.created
+		}
 	}
 	o := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: fmt.Sprint(f.at), CreationTimestamp: created},
@@ -93,7 +104,9 @@ func (f *fakeServer) other() {
 func (f *fakeServer) tell(e watch.Event) {
 	f.history = append(f.history, e)
 	for w := range f.watches {
-		w.send(e)
+		if !w.lists {
+			w.send(e)
+		}
 	}
 }
 
@@ -107,11 +120,19 @@ func (f *fakeServer) bookmark() {
 }
 
 func (f *fakeServer) bookmarkAt(initial bool) watch.Event {
-	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: fmt.Sprint(f.at)}}
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: f.listed()}}
 	if initial {
 		o.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
 	return watch.Event{Type: watch.Bookmark, Object: o}
+}
+
+// listed is the version of a list.
+func (f *fakeServer) listed() string {
+	if f.versions != nil {
+		return *f.versions
+	}
+	return fmt.Sprint(f.at)
 }
 
 // compact forgets the history.
@@ -155,10 +176,12 @@ func (f *fakeServer) replace(uid string, at uint64) {
 	f.uid, f.objects = uid, map[string]*corev1.ConfigMap{}
 }
 
-func (f *fakeServer) setFail(fail func(string) error) {
+func (f *fakeServer) setFail(fail func(string) error) { f.set(func() { f.fail = fail }) }
+
+func (f *fakeServer) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fail = fail
+	change()
 }
 
 // times returns when something was asked.
@@ -177,6 +200,9 @@ func (f *fakeServer) times(what string) (times []time.Time) {
 func (f *fakeServer) ask(ctx context.Context, what string, opts metav1.ListOptions) error {
 	f.mu.Lock()
 	f.asked = append(f.asked, asked{what, time.Now(), opts})
+	if f.hang != nil {
+		f.hang(ctx, what)
+	}
 	if f.fail != nil {
 		if err := f.fail(what); err != nil {
 			return err
@@ -198,7 +224,7 @@ func (f *fakeServer) version(ctx context.Context) (string, error) {
 	if err := f.ask(ctx, "version", metav1.ListOptions{}); err != nil {
 		return "", err
 	}
-	return fmt.Sprint(f.at), nil
+	return f.listed(), nil
 }
 
 // pageSize is the number of objects on a page of a list.
@@ -213,7 +239,7 @@ func (f *fakeServer) list(ctx context.Context, opts metav1.ListOptions) (runtime
 	if err := f.ask(ctx, what, opts); err != nil {
 		return nil, err
 	}
-	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(f.at)}}
+	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: f.listed()}}
 	// A token is the version and the name after which the page begins, as long as nothing has changed since.
 	version, after, _ := strings.Cut(opts.Continue, " ")
 	if version != "" && version != list.ResourceVersion {
@@ -241,8 +267,14 @@ func (f *fakeServer) watch(ctx context.Context, opts metav1.ListOptions) (watch.
 	if err := f.ask(ctx, what, opts); err != nil {
 		return nil, err
 	}
-	w := &fakeWatch{server: f, events: make(chan watch.Event, 10_000)}
-	if what == "stream" {
+	w := &fakeWatch{server: f, events: make(chan watch.Event, 10_000), closed: make(chan struct{})}
+	if f.silent {
+		return w, nil
+	}
+	if what == "stream" && f.slow > 0 {
+		w.lists = true
+		go w.list(f.slow, f.at, f.bookmarkAt(true), slices.Collect(maps.Values(f.objects)))
+	} else if what == "stream" {
 		for _, name := range slices.Sorted(maps.Keys(f.objects)) {
 			w.send(watch.Event{Type: watch.Added, Object: f.objects[name]})
 		}
@@ -275,6 +307,31 @@ type fakeWatch struct {
 	server *fakeServer
 	events chan watch.Event
 	ended  bool
+	// lists reports whether the list is sent slowly, and no event is yet; closed is closed at the end.
+	lists  bool
+	closed chan struct{}
+}
+
+// list sends a list slowly, and then what has changed since.
+func (w *fakeWatch) list(slow time.Duration, at uint64, last watch.Event, objects []*corev1.ConfigMap) {
+	for _, o := range objects {
+		select {
+		case <-time.After(slow):
+		case <-w.closed:
+		}
+		w.server.mu.Lock()
+		w.send(watch.Event{Type: watch.Added, Object: o})
+		w.server.mu.Unlock()
+	}
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.lists = false
+	w.send(last)
+	for _, e := range w.server.history {
+		if versionOf(e.Object) > at {
+			w.send(e)
+		}
+	}
 }
 
 func (w *fakeWatch) ResultChan() <-chan watch.Event { return w.events }
@@ -296,6 +353,7 @@ func (w *fakeWatch) end() {
 	if !w.ended {
 		w.ended = true
 		close(w.events)
+		close(w.closed)
 	}
 	delete(w.server.watches, w)
 }

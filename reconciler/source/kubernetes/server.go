@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answerTimeout bounds the time that an answer may take; a watch answers when it begins.
+// answerTimeout bounds the time that an answer may take, and that until a watch begins.
 const answerTimeout = 3 * time.Minute
 
 // server is what a Source asks of the API server. Errors are those of the connection or of the server.
@@ -65,6 +65,7 @@ func newClient[Kind object, Obj any](c *Config[Kind, Obj]) (*client, error) {
 	cfg := rest.CopyConfig(c.Server)
 	version := kind.GroupVersion()
 	cfg.GroupVersion, cfg.APIPath = &version, "/apis"
+	cfg.Timeout = 0 // it would end each watch
 	if kind.Group == "" {
 		cfg.APIPath = "/api"
 	}

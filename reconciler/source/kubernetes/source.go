@@ -33,7 +33,11 @@ const (
 	maxAhead = 1000
 	// silence is for how long nothing may come: the server sends a bookmark every minute.
 	silence = 3 * time.Minute
+	// maxLag bounds the time for which changes wait for those that came with them.
+	maxLag = 2 * time.Second
 )
+
+var errSilent = fmt.Errorf("nothing has come for %s, not even a bookmark", silence)
 
 // Source fills a table from the objects of a kind. Make one with [New]. Its methods are safe for concurrent use.
 type Source[Kind object, Obj any] struct {
@@ -76,9 +80,13 @@ type Source[Kind object, Obj any] struct {
 	// quiet is the number of bookmarks since the last change.
 	former map[string]struct{}
 	quiet  int
+	// bookmarks reports whether the server sends any: it does not for a kind that it has no cache of, such as events.
+	bookmarks bool
 	// full reports whether the table has everything up to the version included, but for what was read since.
 	full     bool
 	included uint64
+	// behind is since when something was read that is not written; zero if nothing was.
+	behind time.Time
 	// told is what the sink was told last, and waits are answered after the next list.
 	told  string
 	waits []chan<- error
@@ -149,7 +157,8 @@ func (s *Source[Kind, Obj]) Run(ctx context.Context) error {
 }
 
 // Loaded has the kind listed, and waits until what the server has now is in the table. It returns an error if that cannot
-// be: objects are bad or rejected, rows are held. While the source does not run, or the server is away, it waits.
+// be: objects are bad or rejected, rows are held. All else is in then. While the source does not run, or the server is
+// away, it waits, until ctx ends.
 func (s *Source[Kind, Obj]) Loaded(ctx context.Context) error {
 	done := make(chan error, 1)
 	for lists := s.lists; ; lists = nil {
@@ -176,35 +185,36 @@ func (s *Source[Kind, Obj]) list(ctx context.Context, opts metav1.ListOptions) (
 }
 
 // watch answers the Reflector with a watch, which may begin with all objects. It tries for as long as it takes.
-func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) (w watch.Interface, err error) {
+func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	lists, isAnswer := opts.SendInitialEvents != nil, isExpired
 	if lists {
 		opts.ResourceVersion, isAnswer = "", cannotStream
 	}
-	err = s.try(ctx, "watching", isAnswer, lists, func() error {
-		if w != nil {
-			w.Stop() // another cluster has answered after it
+	x := &stream[Kind]{run: ctx, lists: lists, events: make(chan watch.Event, maxAhead), ended: make(chan struct{})}
+	err := s.try(ctx, "watching", isAnswer, lists, func() (err error) {
+		x.close() // another cluster has answered after it
+		ctx, cancel := context.WithCancel(ctx)
+		x.ctx, x.cancel = ctx, cancel
+		late := time.AfterFunc(answerTimeout, cancel)
+		if x.Interface, err = s.server.watch(ctx, opts); !late.Stop() {
+			err = fmt.Errorf("no answer for %s", answerTimeout)
 		}
-		w, err = s.server.watch(ctx, opts)
 		return err
 	})
-	switch {
-	case err == nil:
-		if s.stream = s.newStream(ctx, w); !lists {
-			s.cfg.Sink.Connected()
-		}
-		return s.stream, nil
-	case w != nil:
-		w.Stop()
+	if err != nil {
+		x.close()
+		return nil, err
 	}
-	return nil, err
+	if s.stream = x; !lists {
+		s.cfg.Sink.Connected()
+	}
+	go x.pass(s.lists)
+	return x, nil
 }
 
 // isExpired reports whether the server no longer has a version, and cannotStream whether it may list only in pages.
-func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-func cannotStream(err error) bool {
-	return isExpired(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
-}
+func isExpired(err error) bool    { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+func cannotStream(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
 // try asks the server until it answers. An error that isAnswer takes is one for the Reflector. begins reports whether a
 // list begins: it is of one cluster, and so is the watch after it, whose versions do not go back. Otherwise the error has
@@ -254,7 +264,8 @@ func (s *Source[Kind, Obj]) delay(err error) time.Duration {
 	return s.backoff.Delay(s.failures) + time.Duration(seconds)*time.Second
 }
 
-// wait waits until it is time to ask the server. The end of a watch is no news, unless two in a row had no event.
+// wait waits until it is time to ask the server. The end of a watch is no news, unless two in a row had no event. If both
+// were silent, what comes may be lost on the way: then the kind is listed again.
 func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 	if w := s.stream; w != nil {
 		s.stream = nil
@@ -265,11 +276,14 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 		if len(s.wants.Dirty) > 0 {
 			s.write()
 		}
-		if s.failures++; w.run.Err() != nil || w.wait != nil {
+		if s.failures++; w.run.Err() != nil || w.wait != nil || w.err == errSilent && !s.bookmarks {
 			s.failures = 0 // the source has ended it
 		} else if s.pause = s.delay(w.err); s.failures > 1 {
 			why := cmp.Or(w.err, errors.New("the watch ends at once"))
 			s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, why))
+			if w.err == errSilent && !w.lists {
+				return apierrors.NewResourceExpired(why.Error())
+			}
 		}
 	}
 	select {
@@ -284,7 +298,7 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 func (s *Source[Kind, Obj]) identify(ctx context.Context) (uid, version string, err error) {
 	uid, s.unnamed = s.server.cluster(ctx)
 	if s.unnamed != nil && !apierrors.IsForbidden(s.unnamed) && !apierrors.IsNotFound(s.unnamed) {
-		return "", "", s.unnamed
+		return "", "", fmt.Errorf("the namespace kube-system: %w", s.unnamed)
 	}
 	version, err = s.server.version(ctx)
 	return uid, version, err
@@ -301,8 +315,11 @@ func (s *Source[Kind, Obj]) isBehind(version string) bool {
 type stream[Kind object] struct {
 	watch.Interface                 // of the server
 	run             context.Context // of Run
+	ctx             context.Context // of the watch
 	cancel          context.CancelFunc
 	events          chan watch.Event
+	// lists reports whether it begins with all objects.
+	lists bool
 	// ended is closed when the stream has ended. After that err is why, nil if it was not said, and wait is answered after
 	// the next list; nil if none is.
 	ended chan struct{}
@@ -310,31 +327,26 @@ type stream[Kind object] struct {
 	wait  chan<- error
 }
 
-func (s *Source[Kind, Obj]) newStream(ctx context.Context, w watch.Interface) *stream[Kind] {
-	x := &stream[Kind]{Interface: w, run: ctx, events: make(chan watch.Event, maxAhead), ended: make(chan struct{})}
-	ctx, x.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(x.ended)
-		defer close(x.events)
-		defer w.Stop()
-		x.pass(ctx, s.lists)
-	}()
-	return x
-}
-
-// pass passes on the events of the server until they end.
-func (x *stream[Kind]) pass(ctx context.Context, lists <-chan chan<- error) {
+// pass passes on the events of the server until they end. It takes a call of Loaded, unless the list is not through.
+func (x *stream[Kind]) pass(lists <-chan chan<- error) {
+	defer close(x.ended)
+	defer close(x.events)
+	defer x.close()
 	late := time.NewTimer(silence)
 	defer late.Stop()
-	for x.err == nil {
+	for listed := !x.lists; x.err == nil; late.Reset(silence) {
 		var event watch.Event
+		asked := lists
+		if !listed {
+			asked = nil
+		}
 		select {
 		case event = <-x.Interface.ResultChan():
-		case x.wait = <-lists:
+		case x.wait = <-asked:
 			event = watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("Loaded lists").ErrStatus}
 		case <-late.C:
-			x.err = fmt.Errorf("nothing has come for %s, not even a bookmark", silence)
-		case <-ctx.Done():
+			x.err = errSilent
+		case <-x.ctx.Done():
 		}
 		if event.Type == watch.Error {
 			x.err = apierrors.FromObject(event.Object)
@@ -342,11 +354,12 @@ func (x *stream[Kind]) pass(ctx context.Context, lists <-chan chan<- error) {
 		if event.Type == "" || x.err != nil && !isExpired(x.err) {
 			return
 		}
+		// The first bookmark is the end of the list.
+		listed = listed || event.Type == watch.Bookmark
 		select {
 		case x.events <- event:
-		case <-ctx.Done():
+		case <-x.ctx.Done():
 		}
-		late.Reset(silence)
 	}
 }
 
@@ -356,4 +369,14 @@ func (x *stream[Kind]) ResultChan() <-chan watch.Event { return x.events }
 func (x *stream[Kind]) Stop() {
 	x.cancel()
 	<-x.ended
+}
+
+// close ends the watch, if there is one.
+func (x *stream[Kind]) close() {
+	if x.Interface != nil {
+		x.Interface.Stop()
+	}
+	if x.cancel != nil {
+		x.cancel()
+	}
 }

@@ -145,7 +145,7 @@ func TestTheOldestObjectHasTheRowThatSeveralWant(t *testing.T) {
 		e.server.put("a", "1=a,2=a")
 		e.server.put("c", "1=c")
 		e.requireRows("1=b", "2=a")
-		require.Equal(e, `configmaps default/a: the row "1" is that of default/b, which is older`, e.input().Problems().Of["1"])
+		require.Equal(e, `configmaps default/a: the row "1" is that of default/b, which is older, or has the lower name`, e.input().Problems().Of["1"])
 		e.server.remove("b")
 		e.requireRows("1=a", "2=a")
 		require.Contains(e, e.input().Problems().Of["1"], `default/c: the row "1" is that of default/a`)
@@ -689,7 +689,7 @@ func TestAFunctionThatEndsTheGoroutineEndsRun(t *testing.T) {
 
 func TestAVersionThatIsNoNumberIsSaid(t *testing.T) {
 	run(t, nil, func(e *env) {
-		require.EqualError(e, e.source.reach("abc"), `the server cannot be followed: the resource version "abc" is no number`)
+		require.EqualError(e, e.source.reach("abc"), `the server cannot be followed: the resource version "abc" is no number of 64 bits`)
 	})
 }
 

@@ -60,8 +60,11 @@ func (s store[Kind, Obj]) Resync() error { return nil }
 func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 	err := s.reach(obj.(Kind).GetResourceVersion())
 	s.quiet, s.failures = 0, 0
+	if s.behind.IsZero() {
+		s.behind = time.Now()
+	}
 	take(obj.(Kind))
-	if len(s.stream.events) == 0 {
+	if len(s.stream.events) == 0 || time.Since(s.behind) > maxLag {
 		s.write()
 	}
 	return err
@@ -70,7 +73,7 @@ func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 // Bookmark takes the version that the watch has reached without a change.
 func (s store[Kind, Obj]) Bookmark(version string) error {
 	err := s.reach(version)
-	s.quiet, s.failures = s.quiet+1, 0
+	s.quiet, s.failures, s.bookmarks = s.quiet+1, 0, true
 	s.write()
 	return err
 }
@@ -80,6 +83,7 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 	replaced := s.isBehind(version) || s.cluster != "" && s.found != "" && s.cluster != s.found
 	s.same = !replaced && s.found != "" && s.cluster == s.found
 	if err := s.reach(version); err != nil {
+		s.failed(err) // before its watch ends
 		return err
 	}
 	s.cluster = cmp.Or(s.found, s.cluster)
@@ -115,6 +119,9 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 		}
 	}
 	s.cfg.Log.Info("Listed", "resource", s.cfg.Resource, "version", version, "objects", len(list), "replaced", replaced)
+	if s.unnamed != nil {
+		s.cfg.Log.Warn("The cluster is not known", "error", s.unnamed)
+	}
 	s.full, s.quiet = false, 0
 	err := s.write()
 	s.cfg.Sink.Connected() // even if the sink has refused the list
@@ -129,10 +136,27 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 func (s *Source[Kind, Obj]) reach(version string) error {
 	at, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the server cannot be followed: the resource version %q is no number", version)
+		return fmt.Errorf("the server cannot be followed: the resource version %q is no number of 64 bits", version)
 	}
 	s.version, s.at = version, at
 	return nil
+}
+
+// call calls Rows. While that hangs nothing is applied, and the state says so.
+func (s *Source[Kind, Obj]) call(obj Kind) ([]Obj, error) {
+	told := make(chan struct{})
+	since := time.Now()
+	long := time.AfterFunc(guard.LongAfter, func() {
+		defer close(told)
+		s.cfg.Sink.Disconnected(fmt.Errorf("Rows of %s %s runs since %s", s.cfg.Resource, keyOf(obj), text.Stamp(since)))
+	})
+	defer func() {
+		if !long.Stop() {
+			<-told
+			s.cfg.Sink.Connected()
+		}
+	}()
+	return s.cfg.Rows(obj)
 }
 
 // convert makes the rows of an object.
@@ -147,7 +171,7 @@ func (s *Source[Kind, Obj]) convert(obj Kind) (x *item[Obj]) {
 		// It stays in memory for as long as the object is bad.
 		x.err = outcome.Keep(x.err)
 	}()
-	rows, err := s.cfg.Rows(obj)
+	rows, err := s.call(obj)
 	x.err = err
 	had := make(map[string]struct{}, len(rows))
 	for _, row := range rows {
@@ -167,11 +191,18 @@ func (s *Source[Kind, Obj]) put(x *item[Obj]) {
 	key := keyOf(x)
 	delete(s.former, key)
 	if x.err != nil {
-		s.bad.Keep(key, fmt.Errorf("%s %s: %w", s.cfg.Resource, key, x.err), time.Now())
+		s.keep(&s.bad, key, fmt.Errorf("%s %s: %w", s.cfg.Resource, key, x.err))
 		return
 	}
 	s.bad.Forget(key)
 	s.want(key, x.CreationTimestamp.Unix(), x.rows)
+}
+
+// keep notes what is wrong with an object, or a row.
+func (s *Source[Kind, Obj]) keep(in *problems.Set, key string, err error) {
+	if in.Keep(key, err, time.Now()) {
+		s.cfg.Log.Warn("Not applied", "error", err)
+	}
 }
 
 // remove forgets an object.
@@ -203,8 +234,8 @@ func (s *Source[Kind, Obj]) changes() []source.Change[Obj] {
 		if first := at.First(2); len(first) < 2 {
 			s.shared.Forget(at.Key)
 		} else {
-			s.shared.Keep(at.Key, fmt.Errorf("%s %s: the row %s is that of %s, which is older",
-				s.cfg.Resource, first[1].Of.Key, text.Key([]byte(at.Key)), first[0].Of.Key), time.Now())
+			s.keep(&s.shared, at.Key, fmt.Errorf("%s %s: the row %s is that of %s, which is older, or has the lower name",
+				s.cfg.Resource, first[1].Of.Key, text.Key([]byte(at.Key)), first[0].Of.Key))
 		}
 	}
 	s.gone = map[string]Obj{}
@@ -214,6 +245,7 @@ func (s *Source[Kind, Obj]) changes() []source.Change[Obj] {
 // write puts what has changed into the sink, or everything, if the table may lack something. It returns why it does.
 func (s *Source[Kind, Obj]) write() (err error) {
 	changes, at := s.changes(), s.at
+	s.behind = time.Time{}
 	switch {
 	case len(s.former) > 0 && s.quiet < 2:
 		at = s.included
@@ -230,7 +262,7 @@ func (s *Source[Kind, Obj]) write() (err error) {
 				rows = append(rows, at.Heap[0].Row)
 			}
 		}
-		if s.same && len(rows) == 0 {
+		if s.same && len(rows)+len(s.former) == 0 {
 			// The sink refuses an empty list, because a server may lose what it had. This one has not.
 			replace = func(ctx context.Context, _ []Obj, at uint64) (int, error) { return s.cfg.Sink.Clear(ctx, at) }
 		}
@@ -275,12 +307,15 @@ func (s *Source[Kind, Obj]) problems() (all []source.Problem) {
 	if len(s.former) > 0 {
 		all = append(all, source.Problem{Err: s.errHeld()})
 	}
-	for _, p := range append(s.bad.First(s.bad.Len()), s.shared.First(s.shared.Len())...) {
-		x := source.Problem{Err: p.Err, Keys: []string{p.Key}} // the key of a row that is shared
+	for _, p := range s.bad.First(s.bad.Len()) {
+		x := source.Problem{Err: p.Err}
 		for _, c := range s.wants.Of(p.Key) {
 			x.Keys = append(x.Keys, c.At.Key)
 		}
 		all = append(all, x)
+	}
+	for _, p := range s.shared.First(s.shared.Len()) {
+		all = append(all, source.Problem{Err: p.Err, Keys: []string{p.Key}})
 	}
 	return all
 }

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/statekeel/statekeel/internal/guard"
+	"github.com/statekeel/statekeel/reconciler/source"
+)
+
+// The tests of this file were written to break promises: to lose an event, to apply all again, and to delete rows because
+// the server is confused.
+
+func TestRowsOfAnotherClusterThatIsEmptyStayHeldWhenItIsListedAgain(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) { e.server.put("a", "1=x") }, func(e *env) {
+		e.server.replace("two", 100)
+		e.pass(5 * time.Second)
+		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
+		for range 5 {
+			e.server.bookmark()
+			e.requireRows("1=x")
+		}
+		e.server.put("b", "2=x")
+		e.server.bookmark()
+		e.server.bookmark()
+		e.requireRows("2=x")
+		// From now on it is the cluster.
+		e.server.cut(watch.Event{})
+		e.server.remove("b")
+		e.server.compact()
+		e.pass(5 * time.Second)
+		e.requireRows()
+	})
+}
+
+func TestAStoreThatWasRestoredEmptyRemovesNothing(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.server.restore(2, nil)
+		e.pass(5 * time.Second)
+		for range 3 {
+			require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
+			e.server.bookmark()
+			e.server.bookmark()
+			e.requireRows("1=x", "2=x")
+		}
+	})
+}
+
+func TestAWatchThatIsNotAnsweredIsAskedForAgain(t *testing.T) {
+	for _, what := range []string{"stream", "watch"} {
+		t.Run(what, func(t *testing.T) {
+			run(t, nil, func(e *env) {
+				e.server.put("a", "1=x")
+				synctest.Wait()
+				hung := 0
+				e.server.set(func() {
+					e.server.hang = func(ctx context.Context, asked string) {
+						if asked == what && hung < 2 {
+							hung++
+							e.server.mu.Unlock()
+							<-ctx.Done()
+							e.server.mu.Lock()
+						}
+					}
+				})
+				if what == "stream" {
+					e.server.compact()
+					e.server.other()
+					e.server.compact()
+				}
+				e.server.cut(watch.Event{})
+				e.server.put("a", "1=y")
+				e.pass(answerTimeout + 10*time.Second)
+				require.ErrorContains(e, e.sink.State().Err, "watching configmaps: no answer for 3m0s")
+				e.requireRows("1=x")
+				e.pass(answerTimeout + 20*time.Second)
+				e.requireRows("1=y")
+				require.True(e, e.sink.State().Connected)
+			})
+		})
+	}
+}
+
+// A readiness probe may ask each second whether all is loaded, and give up after a second.
+func TestLoadedDoesNotInterruptAList(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.slow = 500 * time.Millisecond
+		for i := range 6 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+		}
+	}, func(e *env) {
+		for range 4 {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			require.Error(e, e.source.Loaded(ctx))
+			cancel()
+		}
+		e.requireRows(e.model()...)
+		require.NoError(e, e.source.Loaded(e.Context()))
+	})
+}
+
+func TestChangesAreWrittenThoughMoreComeAllTheTime(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			time.Sleep(10 * time.Millisecond)
+			return rowsOf(o)
+		}
+	}, func(e *env) {
+		for i := range 2000 { // twice as fast as Rows
+			e.server.put(fmt.Sprint("o", i%7), fmt.Sprintf("%d=%d", i%7, i))
+			time.Sleep(5 * time.Millisecond)
+		}
+		require.Greater(e, e.input().Input, uint64(500), "half of the changes")
+		e.pass(time.Minute)
+		e.requireRows(e.model()...)
+	})
+}
+
+func TestAListThatExpiresAtOnceIsAskedForLessOften(t *testing.T) {
+	old := apierrors.NewResourceExpired("too old")
+	for name, fail := range map[string]func(f *fakeServer, asked string) error{
+		"a stream": func(_ *fakeServer, asked string) error { return always(old, "stream")(asked) },
+		"a list": func(_ *fakeServer, asked string) error {
+			return errors.Join(always(errStream, "stream")(asked), always(old, "list")(asked))
+		},
+		"two clusters behind one address": func(f *fakeServer, asked string) error {
+			if asked == "cluster" {
+				f.uid = map[string]string{"one": "two", "two": "one"}[f.uid]
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+				e.server.put("a", "1=x")
+				asked := 0
+				e.server.setFail(func(what string) error {
+					if asked++; asked > 2000 {
+						return errRefused
+					}
+					return fail(e.server, what)
+				})
+			}, func(e *env) {
+				e.pass(5 * time.Minute)
+				require.Less(e, len(e.server.times("cluster")), 200)
+				require.False(e, e.sink.State().Connected)
+				e.server.setFail(nil)
+				e.pass(time.Minute)
+				e.requireRows("1=x")
+			})
+		})
+	}
+}
+
+func TestAListThatExpiresWhileItStreamsBeginsAgain(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		for i := range 6 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+		}
+		e.server.slow = 100 * time.Millisecond
+	}, func(e *env) {
+		e.pass(300 * time.Millisecond)
+		e.server.remove("o1")
+		e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old").ErrStatus})
+		e.requireRows()
+		e.pass(10 * time.Second)
+		e.requireRows(e.model()...)
+		require.Len(e, e.server.times("stream"), 2)
+	})
+}
+
+// The server sends no bookmarks for a kind that it has no cache of, such as events.
+func TestAQuietKindWithoutBookmarksIsNotAway(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.server.put("a", "1=x")
+		e.pass(40 * time.Minute)
+		require.True(e, e.sink.State().Connected)
+		require.NotContains(e, e.log.String(), "disconnected")
+		e.server.put("a", "1=y")
+		e.requireRows("1=y")
+		require.Len(e, e.server.times("stream"), 1)
+	})
+}
+
+func TestASilentWatchOfAServerThatSendsBookmarksIsSaid(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.server.put("a", "1=x")
+		e.server.bookmark()
+		synctest.Wait()
+		e.server.set(func() { e.server.silent = true; clear(e.server.watches) })
+		e.pass(2*silence + 5*time.Second)
+		require.ErrorContains(e, e.sink.State().Err, "nothing has come for 3m0s, not even a bookmark")
+		e.server.put("a", "1=y")
+		e.pass(10 * time.Minute)
+		level, _, _ := e.health.Now()
+		require.Equal(e, "Degraded", string(level))
+		e.server.set(func() { e.server.silent = false })
+		e.pass(silence + time.Minute)
+		e.requireRows("1=y")
+	})
+}
+
+func TestAWatchThatEndsAfterEachEventLosesNone(t *testing.T) {
+	run(t, nil, func(e *env) {
+		for i := range 100 {
+			e.server.put(fmt.Sprint("o", i%9), fmt.Sprintf("%d=%d", i%9, i))
+			if i%4 == 3 {
+				e.server.remove(fmt.Sprint("o", i%7))
+			}
+			e.server.cut(watch.Event{})
+			e.pass(200 * time.Millisecond)
+		}
+		e.pass(2 * time.Second)
+		e.requireRows(e.model()...)
+		require.Len(e, e.server.times("stream"), 1)
+		require.NotContains(e, e.log.String(), "disconnected")
+	})
+}
+
+func TestEventsThatComeTwiceWriteNothing(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+		e.server.remove("b")
+		e.requireRows("1=x")
+		before := e.revision()
+		e.server.mu.Lock()
+		for _, again := range []watch.Event{e.server.history[0], e.server.history[2], e.server.history[2], e.server.history[0]} {
+			for w := range e.server.watches {
+				w.send(again)
+			}
+		}
+		e.server.mu.Unlock()
+		e.requireRows("1=x")
+		require.Equal(e, before, e.revision())
+	})
+}
+
+// A bad object concerns its rows, and a row that is shared only itself, even if it is named as an object.
+func TestAProblemIsThatOfItsRows(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.server.put("a", "default/b=x,1=x")
+		e.server.put("b", "2=x")
+		e.server.put("c", "default/b=y")
+		synctest.Wait()
+		require.Equal(e, 1, e.input().Rejected)
+		of := e.input().Problems().Of
+		require.Contains(e, of["default/b"], "configmaps default/c: the row")
+		require.NotContains(e, of, "2", "a row of default/b, which has no problem")
+		e.server.put("b", "nonsense")
+		synctest.Wait()
+		require.Contains(e, e.input().Problems().Of["2"], "has no =")
+	})
+}
+
+func TestOfObjectsOfOneSecondTheLowerNameHasTheRow(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) { e.server.created = metav1.Unix(1000, 0) }, func(e *env) {
+		e.server.put("b", "1=b")
+		e.server.put("a", "1=a")
+		e.requireRows("1=a")
+		require.Equal(e, `configmaps default/b: the row "1" is that of default/a, which is older, or has the lower name`,
+			e.input().Problems().Of["1"])
+	})
+}
+
+func TestAFunctionThatHangsIsNamed(t *testing.T) {
+	hang := make(chan struct{})
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		hang = make(chan struct{})
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			if o.Name == "hangs" {
+				<-hang
+			}
+			return rowsOf(o)
+		}
+	}, func(e *env) {
+		e.server.put("a", "1=x")
+		e.requireRows("1=x")
+		began := time.Now()
+		e.server.put("hangs", "2=x")
+		e.pass(guard.LongAfter + time.Second)
+		state := e.sink.State()
+		require.False(e, state.Connected)
+		require.ErrorContains(e, state.Err, "Rows of configmaps default/hangs runs since "+began.UTC().Format("2006-01-02T15:04:05"))
+		e.pass(time.Minute)
+		level, _, _ := e.health.Now()
+		require.Equal(e, "Degraded", string(level))
+		close(hang)
+		e.requireRows("1=x", "2=x")
+		require.True(e, e.sink.State().Connected)
+		level, _, _ = e.health.Now()
+		require.Equal(e, "OK", string(level))
+	})
+}
+
+func TestAServerWhoseVersionsAreNoNumbersRemovesNothing(t *testing.T) {
+	for _, version := range []string{"abc", "", "99999999999999999999999999"} {
+		t.Run(version, func(t *testing.T) {
+			run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) { e.server.put("a", "1=x") }, func(e *env) {
+				e.requireRows("1=x")
+				e.server.set(func() { e.server.versions = &version })
+				e.server.cut(watch.Event{})
+				e.server.remove("a")
+				e.server.compact()
+				e.pass(5 * time.Minute)
+				e.requireRows("1=x")
+				require.Less(e, len(e.server.times("cluster")), 200)
+				require.False(e, e.sink.State().Connected)
+				require.Contains(e, strings.ReplaceAll(e.log.String(), `\`, ""), fmt.Sprintf("the resource version %q is no number of 64 bits", version))
+				e.server.set(func() { e.server.versions = nil })
+				e.pass(time.Minute)
+				e.requireRows()
+			})
+		})
+	}
+}
+
+// A program without a hive has only the log.
+func TestTheLogSaysWhatIsWrong(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, to *source.Config[*row]) {
+		e.server.setFail(always(errRefused))
+		cfg.Log = to.Log
+	}, func(e *env) {
+		e.pass(10 * time.Minute)
+		require.Equal(e, 1, strings.Count(e.log.String(), "level=WARN"), e.log)
+		require.Contains(e, e.log.String(), "source disconnected")
+		require.Contains(e, e.log.String(), "connection refused")
+		e.server.setFail(always(errUnnamed, "cluster"))
+		e.server.put("a", "nonsense0")
+		e.server.put("b", "1=x")
+		e.server.put("c", "1=x")
+		e.pass(time.Minute)
+		for range 10 {
+			e.server.put("a", "nonsense1")
+			synctest.Wait()
+		}
+		require.Equal(e, 5, strings.Count(e.log.String(), "level=WARN"), e.log)
+		require.Contains(e, e.log.String(), `msg="Not applied" error="configmaps default/a: \"nonsense0\" has no ="`)
+		require.Contains(e, e.log.String(), "default/c: the row")
+		require.Contains(e, e.log.String(), `msg="The cluster is not known"`)
+	})
+}
+
+func TestWhyTheClusterIsNotKnownIsSaid(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.setFail(always(apierrors.NewUnauthorized("no"), "cluster"))
+	}, func(e *env) {
+		require.EqualError(e, e.sink.State().Err, "watching configmaps: the namespace kube-system: no")
+	})
+}
+
+// The deadline of a request would end each watch.
+func TestTheTimeoutOfTheConfigurationIsNotThatOfAWatch(t *testing.T) {
+	made, err := newClient(&Config[*corev1.ConfigMap, *row]{
+		Server: &rest.Config{Host: "192.0.2.1", Timeout: time.Second}, Scheme: scheme.Scheme,
+	})
+	require.NoError(t, err)
+	if made.rest.Client != nil { // nil is the default of net/http, without a deadline
+		require.Zero(t, made.rest.Client.Timeout)
+	}
+}
+
+func TestAStopInEachPhase(t *testing.T) {
+	for _, what := range []string{"cluster", "version", "stream", "list", "continue", "watch"} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+				for i := range 5 {
+					e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+				}
+				e.server.hang = func(ctx context.Context, asked string) {
+					if asked == what {
+						e.server.mu.Unlock()
+						<-ctx.Done()
+						e.server.mu.Lock()
+					}
+				}
+				if what == "list" || what == "continue" {
+					e.server.setFail(always(errStream, "stream"))
+				}
+			}, func(e *env) {
+				e.pass(time.Second)
+				e.server.cut(watch.Event{})
+				e.pass(5 * time.Second)
+				e.stop()
+				e.server.set(func() { e.server.hang = nil })
+				e.start()
+				e.pass(5 * time.Second)
+				e.requireRows(e.model()...)
+			})
+		})
+	}
+	t.Run("Rows", func(t *testing.T) {
+		run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+			cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+				time.Sleep(time.Second)
+				return rowsOf(o)
+			}
+			for i := range 5 {
+				e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+			}
+		}, func(e *env) {
+			for range 4 {
+				e.pass(700 * time.Millisecond)
+				e.stop()
+				e.start()
+			}
+			e.pass(10 * time.Second)
+			e.requireRows(e.model()...)
+		})
+	})
+}
+
+// Two sources of one table: each bound is that of its own rows.
+func TestMaxDeletionsAreThoseOfEachSource(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, to *source.Config[*row]) {
+		to.Owner = func(r *row) string {
+			owner, _, _ := strings.Cut(r.Object, "-")
+			return owner
+		}
+		to.MaxDeletions = source.Bound{Fraction: 0.5}
+		for i := range 10 {
+			e.server.put(fmt.Sprint("kubernetes-", i), fmt.Sprintf("%d=x", i))
+		}
+	}, func(e *env) {
+		other := newFakeServer("two")
+		for i := range 4 {
+			other.put(fmt.Sprint("other-", i), fmt.Sprintf("other%d=x", i))
+		}
+		sink, err := source.New(source.Config[*row]{Name: "other", DB: e.db, Table: e.table,
+			Owner:        func(r *row) string { return strings.Split(r.Object, "-")[0] },
+			MaxDeletions: source.Bound{Fraction: 0.5}})
+		require.NoError(e, err)
+		defer sink.Close()
+		cfg, _ := fakeConfig{Rows: rowsOf, Sink: sink}.complete()
+		cfg.Resource = "configmaps"
+		second := &env{T: e.T, server: other, db: e.db, table: e.table, sink: sink, source: newSource(cfg, other)}
+		second.start()
+		defer second.stop()
+		e.requireRows(append(e.model(), second.model()...)...)
+		// Three of four are more than half of the rows of that source, though not of the table.
+		other.cut(watch.Event{})
+		for i := range 3 {
+			other.remove(fmt.Sprint("other-", i))
+		}
+		other.compact()
+		e.pass(5 * time.Second)
+		require.Equal(e, 14, len(e.rows()))
+		require.Equal(e, 3, sink.State().Held)
+		require.Zero(e, e.sink.State().Held)
+	})
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+var errLost = errors.New("no such object")
+
+// dependents are the operations of parts, which need the object 1 of another loop: in its table, and in its target.
+type dependents struct {
+	e *env
+	w *world
+
+	mu sync.Mutex
+	// loop is the one that is suspected. refuses: the target refuses parts although it has the object.
+	loop    *reconciler.Loop[*object]
+	refuses bool
+	calls   int
+}
+
+func (d *dependents) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, _ *part) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls++
+	needed, err := reconciler.NeedApplied(ctx, txn, d.e.loop, idIndex.Query(1), "object 1")
+	if err != nil {
+		return err
+	}
+	if _, has := d.w.holds()[1]; !has || d.refuses {
+		return reconciler.Suspect(ctx, d.loop, needed, errLost)
+	}
+	return nil
+}
+
+func (*dependents) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *part) error {
+	return nil
+}
+
+// take returns the number of calls since the last one.
+func (d *dependents) take() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, d.calls = d.calls, 0
+	return n
+}
+
+func (d *dependents) refusing(refuses bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuses = refuses
+}
+
+// suspecting runs a test with a loop and another one whose objects need object 1 of it; gets: its target is a Getter. insert
+// writes a row of the other one.
+func suspecting(t *testing.T, gets bool, test func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(id uint64))) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	var g *getting
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+		if g = (&getting{world: w}); gets {
+			cfg.Lister = g
+		}
+	}}, func(e *env, w *world, _ func()) {
+		parts, err := statedb.NewTable(e.db, "parts", partIndex)
+		require.NoError(e, err)
+		d := &dependents{e: e, w: w, loop: e.loop}
+		other, err := reconciler.New(reconciler.Config[*part]{
+			DB: e.db, Table: parts, Operations: d, Options: exact(reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 })),
+		})
+		require.NoError(e, err)
+		defer reconcilertest.Go(e, other.Run)()
+		e.pass(time.Second)
+		w.take()
+		test(e, g, d, other, func(id uint64) {
+			wtxn := e.db.WriteTxn(parts)
+			_, _, err := parts.Insert(wtxn, &part{ID: id})
+			require.NoError(e, err)
+			wtxn.Commit()
+		})
+	})
+}
+
+// is requires the status of a part.
+func (d *dependents) is(other *reconciler.Loop[*part], id uint64, kind reconciler.StatusKind, text string) {
+	d.e.Helper()
+	s, _ := other.Status(d.e.db.ReadTxn(), &part{ID: id})
+	require.Equal(d.e, kind, s.Kind, "%s", s)
+	require.Contains(d.e, s.GetError(), text)
+}
+
+func TestSuspectedObjectIsAppliedAgainAndItsDependentsFollow(t *testing.T) {
+	for _, gets := range []bool{true, false} {
+		suspecting(t, gets, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+			insert(1)
+			e.pass(time.Second)
+			d.is(other, 1, reconciler.StatusKindDone, "")
+			d.take()
+			lists := g.listed()
+			g.drift(1, -1)
+			insert(2)
+			insert(3)
+			e.pass(50 * time.Millisecond)
+			require.Equal(e, []string{"update(1)"}, g.changes())
+			d.is(other, 2, reconciler.StatusKindDone, "")
+			d.is(other, 3, reconciler.StatusKindDone, "")
+			require.LessOrEqual(e, d.take(), 4, "no timer, and no call for nothing")
+			require.Equal(e, !gets, g.listed() > lists, "a resync is for those who cannot look at one object")
+		})
+	}
+}
+
+// It was not the reason: the failure is one, and backs off.
+func TestSuspectedObjectThatIsRightIsNoReason(t *testing.T) {
+	for _, gets := range []bool{true, false} {
+		suspecting(t, gets, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+			d.refusing(true)
+			insert(2)
+			e.pass(50 * time.Millisecond)
+			d.is(other, 2, reconciler.StatusKindError, "no such object")
+			require.Equal(e, 2, d.take())
+			e.pass(10 * time.Minute)
+			require.LessOrEqual(e, d.take(), 44)
+			require.Empty(e, g.changes())
+			d.refusing(false)
+			e.pass(2 * time.Minute)
+			d.is(other, 2, reconciler.StatusKindDone, "")
+		})
+	}
+}
+
+// A need that is not applied is waited for.
+func TestSuspectedObjectThatFailsIsWaitedFor(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		g.failing("down")
+		g.drift(1, -1)
+		insert(2)
+		e.pass(10 * time.Second)
+		d.is(other, 2, reconciler.StatusKindBlocked, "object 1 is not applied")
+		require.Contains(e, other.Explain(e.Context(), "2").Why, "down")
+		require.LessOrEqual(e, d.take(), 3)
+		g.failing("")
+		e.pass(time.Minute)
+		d.is(other, 2, reconciler.StatusKindDone, "")
+	})
+}
+
+// Somebody removes the object again and again: its loop backs off, and so do those who need it.
+func TestSuspectInAFight(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		end := e.another(g, 1, -1, time.Millisecond, func() {})
+		stop := make(chan struct{})
+		go func() {
+			for id := uint64(2); ; id++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Second):
+					insert(id)
+				}
+			}
+		}()
+		e.pass(time.Minute)
+		d.take()
+		e.pass(10 * time.Minute)
+		require.LessOrEqual(e, len(g.changes()), 120)
+		require.LessOrEqual(e, d.take(), 600, "60 parts")
+		close(stop)
+		end()
+		e.pass(3 * time.Minute)
+		rest, err := other.WaitAll(e.Context(), reconciler.Attempted)
+		require.NoError(e, err)
+		require.Empty(e, rest.Keys)
+		e.calmly()
+	})
+}
+
+// There is nothing to look at, or nobody who looks.
+func TestSuspectWithoutARowIsTheFailure(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		require.NoError(e, reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, nil))
+		require.Equal(e, errLost, reconciler.Suspect(e.Context(), e.loop, &object{ID: 77}, errLost))
+		err := reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, errLost)
+		require.True(e, reconciler.IsBlocked(err))
+		require.ErrorIs(e, err, errLost)
+		require.ErrorContains(e, reconciler.Suspect[*object](e.Context(), nil, &object{ID: 1}, errLost), "pass the loop")
+		// Its row goes while it is looked at.
+		g.looksLate()
+		g.drift(1, -1)
+		insert(2)
+		e.pass(10 * time.Millisecond)
+		d.is(other, 2, reconciler.StatusKindBlocked, "no such object: looking at 1")
+		e.remove(1)
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindBlocked, "object 1 is missing")
+		e.stop()
+		e.stop = func() {}
+		require.Equal(e, errLost, reconciler.Suspect(e.Context(), e.loop, &object{ID: 2}, errLost))
+	})
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.Equal(e, errLost, reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, errLost))
+	}, nil)
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// quietly asks for looks from another goroutine, as an event does: nobody waits.
+func (e *env) quietly(ids ...uint64) func() {
+	return func() {
+		go func() {
+			for _, id := range ids {
+				_ = e.loop.Verify(context.Background(), &object{ID: id})
+			}
+		}()
+	}
+}
+
+// As an operation that does so.
+func TestGetThatCallsGoexit(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	for _, kind := range []string{"single", "batches"} {
+		for _, workers := range []int{1, 4} {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				g := &getting{world: &world{target: e.target}}
+				g.as(rows)
+				e.put(1, 1, 2)
+				cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+				cfg.Lister, cfg.Equal = g, func(wanted, found *object) bool { return wanted.Value == found.Value }
+				operate(kind)(e, &cfg)
+				looks := func(loop *reconciler.Loop[*object]) {
+					e.pass(time.Second)
+					g.drift(1, 7)
+					g.gives(func(context.Context, uint64) (*object, bool, error) { runtime.Goexit(); return nil, false, nil })
+					require.NoError(e, loop.Verify(e.Context(), &object{ID: 1}))
+				}
+				if workers == 1 {
+					e.hasEnded(e.runEnds(cfg, looks))
+					return
+				}
+				looks(e.start(cfg))
+				e.pass(10 * time.Millisecond)
+				require.Contains(e, e.get(1).Status.GetError(), goexitText)
+				g.gives(nil)
+				e.pass(time.Second)
+				e.done(1, 2)
+				require.Equal(e, rows, g.holds())
+				e.stop()
+			})
+		}
+	}
+}
+
+func TestSettingsChangeDuringALook(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {
+			g.looksLate()
+			g.drift(1, 7)
+			g.drift(2, 7)
+			e.quietly(1, 2)()
+			e.pass(10 * time.Millisecond)
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) {
+				s.Concurrency, s.Timeout, s.MaxRetries, s.RoundSize = workers, time.Second, 1, 1
+			}))
+			g.drift(3, 7)
+			e.quietly(3)()
+			e.pass(time.Second)
+			require.Equal(e, map[uint64]int{1: 1, 2: 1, 3: 1}, g.holds())
+			e.done(1, 2, 3)
+			e.calmly()
+		})
+	}
+}
+
+// A plan changes nothing, a fight included, and has what the fight is about.
+func TestPlanDuringAFight(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		end := e.another(g, 1, 5, time.Second, e.quietly(1))
+		e.pass(time.Minute)
+		was := e.loop.Explain(e.Context(), "1")
+		require.Contains(e, was.Error, "contended: ")
+		for range 10 {
+			p, err := e.loop.Plan(e.Context())
+			require.NoError(e, err)
+			require.Equal(e, 1, p.Different+p.Reapplied, "%s", p)
+		}
+		require.Equal(e, was.Next, e.loop.Explain(e.Context(), "1").Next)
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		end()
+		e.pass(time.Minute)
+		e.calmly()
+		e.done(1)
+	})
+}
+
+// Looks of others are no attempts, and those of retries fail as such.
+func TestMaxRetriesCountsAttemptsOnly(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.gives(func(context.Context, uint64) (*object, bool, error) { return nil, false, errors.New("no answer") })
+		g.failing("down")
+		e.put(2, 1)
+		for range 20 {
+			e.pass(10 * time.Millisecond)
+			e.verify(1)
+		}
+		require.Equal(e, "down", e.told(1).GetError())
+		e.pass(time.Minute)
+		require.Equal(e, "given up after 3 retries: down", e.told(1).GetError())
+		require.Len(e, g.changes(), 4)
+		g.gives(nil)
+		g.drift(1, 2)
+		e.verify(1)
+		e.pass(time.Second)
+		e.done(1)
+		require.Empty(e, g.changes())
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
+}
+
+// Of more fights than are remembered each is repaired, and ends.
+func TestManyFights(t *testing.T) {
+	const n = 1100
+	rows := map[uint64]int{}
+	for id := range uint64(n) {
+		rows[1+id] = 1
+	}
+	verifying(t, rows, func(e *env, g *getting) {
+		if e.loop.Config().Clone == nil || e.loop.Settings().Concurrency == 1 {
+			return
+		}
+		stop := atomic.Bool{}
+		defer stop.Store(true)
+		objs := make([]*object, n)
+		for i := range objs {
+			objs[i] = &object{ID: uint64(1 + i)}
+		}
+		spoil := func() {
+			state := g.holds()
+			for id := range state {
+				state[id] = 5
+			}
+			g.as(state)
+			require.NoError(e, e.loop.Verify(e.Context(), objs...))
+		}
+		go func() {
+			for !stop.Load() {
+				spoil()
+				time.Sleep(time.Second)
+			}
+		}()
+		e.pass(time.Minute)
+		require.Greater(e, e.loop.Figures().Unheld, 512)
+		stop.Store(true)
+		e.pass(time.Minute + time.Second)
+		e.calmly()
+		require.Equal(e, rows, g.holds())
+		e.eachDone()
+	})
+}
+
+// The retry of an object that is looked at is due when the look is over.
+func TestBreakerClosesDuringALook(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {
+		g.failing("down")
+		e.put(2, 1, 2, 3)
+		e.pass(30 * time.Second)
+		require.NotZero(e, e.loop.Figures().BreakerOpenings)
+		g.looksLate()
+		e.quietly(1, 2, 3)()
+		e.pass(10 * time.Millisecond)
+		g.failing("")
+		_, err := e.loop.Retry(e.Context(), "3")
+		require.NoError(e, err)
+		e.pass(2 * time.Minute)
+		e.done(1, 2, 3)
+		require.Equal(e, map[uint64]int{1: 2, 2: 2, 3: 2}, g.holds())
+	}, breaksAfter(2))
+}
+
+// Events must not hurry what has just failed, and a call of Reapply is not forgotten for them.
+func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
+	for name, failure := range map[string]error{
+		"retry": errors.New("down"), "later": reconciler.RetryAfter(errors.New("down"), time.Hour),
+		"terminal": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"), "requeue": reconciler.Requeue(time.Hour),
+	} {
+		for _, during := range []bool{false, true} {
+			verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+				if during && e.loop.Settings().Concurrency == 1 {
+					return
+				}
+				g.deciding(func(call) error { return failure })
+				e.put(2, 1)
+				e.pass(10 * time.Millisecond)
+				failed := time.Now().Add(-10 * time.Millisecond)
+				g.deciding(nil)
+				g.take()
+				if during {
+					g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+						time.Sleep(20 * time.Millisecond)
+						return nil, false, nil
+					})
+				}
+				e.verify(1)
+				if during {
+					e.pass(10 * time.Millisecond)
+				}
+				_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+				require.NoError(e, err)
+				g.gives(nil)
+				e.pass(time.Second)
+				calls := g.take()
+				most := 1
+				if name == "requeue" && during {
+					// The look repairs it. That was not asked for by Reapply.
+					most = 2
+				}
+				require.Len(e, calls, most, name)
+				if failed := time.Since(failed); name != "requeue" && name != "blocked" {
+					require.GreaterOrEqual(e, failed-time.Since(calls[0].at), 100*time.Millisecond, "the minimum backoff")
+				}
+				e.done(1)
+				require.Equal(e, 2, g.holds()[1])
+			})
+		}
+	}
+}
+
+// A person has put the object right, and says so.
+func TestTerminalRowIsWrittenDoneDuringItsLook(t *testing.T) {
+	for _, right := range []bool{true, false} {
+		verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+			if e.loop.Config().Clone == nil {
+				return
+			}
+			g.deciding(func(call) error { return reconciler.TerminalError(errors.New("bad")) })
+			e.put(2, 1)
+			e.pass(time.Second)
+			g.take()
+			if right {
+				g.drift(1, 2)
+			}
+			g.looksLate()
+			e.quietly(1)()
+			e.pass(10 * time.Millisecond)
+			row := *e.get(1)
+			row.Status = reconciler.StatusDone()
+			revision := e.Insert(&row)
+			e.pass(time.Second)
+			e.done(1)
+			require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
+			require.Empty(e, g.changes())
+			for _, c := range e.loop.Snapshot(e.Context()).States {
+				require.Zero(e, c.Count, c)
+			}
+			e.calmly()
+		})
+	}
+}
