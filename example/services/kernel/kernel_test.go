@@ -126,8 +126,8 @@ func TestServiceOfTheNodeRejects(t *testing.T) {
 	}
 }
 
-// searches calls a test for both families, with few flows, which the kernel searches, and with so many that they are searched
-// here: more returns them with the others.
+// searches calls a test for both families, with few flows, which the kernel searches for IPv4, and with so many that they
+// are searched here: the last argument adds the others.
 func searches(t *testing.T, service Service, test func(*network, Service, func(...Flow) []Flow)) {
 	for name, others := range map[string]int{"by the kernel": 0, "here": fewFlows} {
 		for _, service := range []Service{service, twin(service)} {
@@ -311,7 +311,8 @@ func TestElementsAreFoundByTheirKeys(t *testing.T) {
 
 	// Somebody else changes a slot, makes a service go elsewhere and be in both sets, and adds what nobody has asked for.
 	require.NoError(t, p.Nft(`
-		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 0 : 10.2.0.99 . 8080, tcp . 10.96.9.9 . 80 . 70000 : 10.2.0.99 . 8080 }
+		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 0 : 10.2.0.99 . 8080 }
+		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 70000 : 10.2.0.99 . 8080 }
 		delete element ip services endpoints { tcp . 10.96.0.1 . 80 . 1 }
 		add element ip services endpoints { tcp . 10.96.0.1 . 80 . 1 : 10.2.0.99 . 8080 }
 		add element ip6 services services { tcp . fd00::a60:3 . 80 : drop, * : accept }

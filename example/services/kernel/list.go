@@ -35,9 +35,10 @@ var elsewhere = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 // NewListing returns a listing of nothing.
 func NewListing() Listing { return Listing{make(map[Service]int), make(map[Slot]netip.AddrPort)} }
 
-// Get reads the elements that have the keys of a listing, in one look: no [Table.Commit] falls in between. The result has those
-// that are there. A service is looked up where it is if its count is as in the listing: in the map of services, or if that is 0
-// among those that reject; if it is -1, in both. It takes 4 us for each element, also for one that is missing.
+// Get reads the elements that have the keys of a listing, in one look: no [Table.Commit] falls in between. The result has
+// those that are there. A service is looked up where it is if its count is as in the listing: in the map of services, or if
+// that is 0 among those that reject; if it is -1, in both. It takes some microseconds for each element, and more for one that
+// is missing.
 func (t *Table) Get(keys Listing) (l Listing, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +108,8 @@ func get[K any](t *single, set string, keys []K, appendKey func(*messages, K), y
 	return nil
 }
 
-// Size returns how many elements the tables have for services. If these are more than those that are known, they are of others.
+// Size returns how many elements the tables have for services. If they are more than those that are known, some are of
+// other programs.
 func (t *Table) Size() (n int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +143,8 @@ func (t *single) size(set string) (n int, err error) {
 // elementCatchAll is the flag NFT_SET_ELEM_CATCHALL.
 const elementCatchAll = 2
 
-// List reads everything back, after [Table.Repair], and deletes elements that no [Batch] can write. Commits do not wait for it.
-// It may have what they change as it was before, and then it may lack other elements, too: ask for them by [Table.Get].
+// List reads everything back, after [Table.Repair], and deletes elements that no [Batch] can write. Commits do not wait for
+// it. It may have what they change as it was before, and then it may lack other elements, too: ask for them by [Table.Get].
 func (t *Table) List() (Listing, error) {
 	l, junk, err := t.dumpAll()
 	if err == nil && len(junk.buf) > 0 {
@@ -163,20 +165,19 @@ func (t *Table) dumpAll() (l Listing, junk *messages, err error) {
 	}
 	t.dumpsMu.Lock()
 	defer t.dumpsMu.Unlock()
-	for _, single := range t.tables {
-		beside := *single
-		beside.socket = &t.dumps
+	for _, of := range t.tables {
+		beside := &single{family: of.family, socket: &t.dumps, table: of.table}
 		empty := make(map[Service]bool)
 		err = errors.Join(err,
-			dump(&beside, junk, endpointsMap, l.Slots, func(e element) (Slot, netip.AddrPort, bool) {
+			dump(beside, junk, endpointsMap, l.Slots, func(e element) (Slot, netip.AddrPort, bool) {
 				slot, valid := e.slot()
 				return slot, e.endpoint(), valid
 			}),
-			dump(&beside, junk, servicesMap, l.Counts, func(e element) (Service, int, bool) {
+			dump(beside, junk, servicesMap, l.Counts, func(e element) (Service, int, bool) {
 				service, valid := e.service()
 				return service, e.count(), valid
 			}),
-			dump(&beside, junk, emptySet, empty, func(e element) (Service, bool, bool) {
+			dump(beside, junk, emptySet, empty, func(e element) (Service, bool, bool) {
 				service, valid := e.service()
 				return service, e.odd, valid
 			}))

@@ -107,7 +107,7 @@ type Table struct {
 	flows     socket
 	conntrack *netlink.Handle
 
-	// So is everything listed.
+	// Everything is listed while others commit, too.
 	dumpsMu sync.Mutex
 	dumps   socket
 }
@@ -134,8 +134,8 @@ func (t *single) String() string {
 
 // Open opens the tables of a name in the network namespace of the calling thread, and keeps sockets until
 // [Table.Close]. A table is created if it is missing; chains, rules and sets that are not as they should be are replaced.
-// An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to a
-// table, under other names, stays.
+// An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to
+// a table, under other names, stays.
 func Open(name string) (*Table, error) {
 	t := &Table{}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
@@ -159,8 +159,8 @@ func Open(name string) (*Table, error) {
 	return t, nil
 }
 
-// Repair writes chains, rules and sets again that are not as they should be, as [Open] does. A commit waits for a few of them
-// at most.
+// Repair writes chains, rules and sets again that are not as they should be, as [Open] does. A commit waits for a few of
+// them at most.
 func (t *Table) Repair() error {
 	for _, single := range t.tables {
 		draws, err := t.repairBase(single)
@@ -208,8 +208,8 @@ var ErrTaken = errors.New("the table is that of another program")
 const patience = 10 * time.Second
 
 // ensure makes the table have the chains for these numbers of endpoints, and if base is true the base chains and the sets.
-// Without base, it does not create the table: if another program has deleted it, the elements are gone, which must not remain
-// unseen.
+// Without base, it does not create the table: if another program has deleted it, the elements are gone, which must not
+// remain unseen.
 func (t *single) ensure(base bool, counts map[int]bool) error {
 	var wanted []chain
 	if base {

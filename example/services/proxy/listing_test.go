@@ -196,7 +196,8 @@ func TestAListingFindsWhatOthersHaveChanged(t *testing.T) {
 	c.equal()
 }
 
-// SERVICES_LISTED is a size such as 10000x10. Then changes come at 100 in a second, and the times are those of such services.
+// SERVICES_LISTED is a size such as 10000x10: the times are those of so many services of so many endpoints. Changes come at
+// up to 100 in a second.
 func TestChangesDoNotWaitForAListing(t *testing.T) {
 	services, of := 500, 10
 	if size := os.Getenv("SERVICES_LISTED"); size != "" {
@@ -210,7 +211,8 @@ func TestChangesDoNotWaitForAListing(t *testing.T) {
 		c.while(services, 10*time.Millisecond, f)
 		slices.Sort(c.waits)
 		at := func(percent int) time.Duration { return c.waits[(len(c.waits)-1)*percent/100] }
-		t.Logf("%s: %d changes in %v, p50 %v, p90 %v, p99 %v, max %v", name, len(c.waits), time.Since(begin), at(50), at(90), at(99), at(100))
+		t.Logf("%s: %d changes in %v, p50 %v, p90 %v, p99 %v, max %v",
+			name, len(c.waits), time.Since(begin), at(50), at(90), at(99), at(100))
 	}
 	const times = 10
 	measure("without a listing", func() { time.Sleep(100 * time.Millisecond) })
