@@ -83,7 +83,7 @@ func (t *Table) Commit(b *Batch) error {
 		return err
 	}
 	for _, single := range t.tables {
-		if _, err := single.ensure(false, draws(single.family, b.Counts)); err != nil {
+		if err := single.ensure(false, drawn(single.family, b.Counts)); err != nil {
 			return err
 		}
 	}
@@ -97,8 +97,8 @@ func (t *Table) Commit(b *Batch) error {
 	return err
 }
 
-// draws returns the numbers of endpoints that services of a family have.
-func draws(f family, services map[Service]int) map[int]bool {
+// drawn returns the numbers of endpoints that services of a family have.
+func drawn(f family, services map[Service]int) map[int]bool {
 	counts := make(map[int]bool)
 	for service, n := range services {
 		if n > 0 && service.isOf(f) {
@@ -197,12 +197,16 @@ func elements[K comparable, V any](
 // key appends the key of a service, or of its slot if that is not negative. Each part has a register of its own,
 // that is, four bytes.
 func (m *messages) key(service Service, slot int) {
-	key := m.nest(unix.NFTA_SET_ELEM_KEY)
 	value := appendAddrPort(append(make([]byte, 0, 28), byte(service.Protocol), 0, 0, 0), service.Address)
 	if slot >= 0 {
 		// The kernel draws a number of the machine's byte order.
 		value = binary.NativeEndian.AppendUint32(value, uint32(slot))
 	}
+	m.elementKey(value)
+}
+
+func (m *messages) elementKey(value []byte) {
+	key := m.nest(unix.NFTA_SET_ELEM_KEY)
 	m.bytes(unix.NFTA_DATA_VALUE, value)
 	m.close(key)
 }

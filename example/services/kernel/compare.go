@@ -84,7 +84,7 @@ func (c chain) hooked() (h hooked) {
 
 // find reads a chain.
 func (t *single) find(name string) (f found, err error) {
-	err = t.ask(unix.NFT_MSG_GETCHAIN, 0, unix.NFTA_CHAIN_NAME, name, func(a answer) error {
+	err = t.ask(unix.NFT_MSG_GETCHAIN, 0, unix.NFTA_CHAIN_NAME, name, nil, func(a answer) error {
 		data := a.data[nfHeader:]
 		hook := pick(data, unix.NFTA_CHAIN_HOOK)
 		f.exists = true
@@ -98,7 +98,7 @@ func (t *single) find(name string) (f found, err error) {
 		return found{}, nil
 	}
 	if err == nil {
-		err = t.ask(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, unix.NFTA_RULE_CHAIN, name, func(a answer) (err error) {
+		err = t.ask(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, unix.NFTA_RULE_CHAIN, name, nil, func(a answer) (err error) {
 			data := a.data[nfHeader:]
 			var r foundRule
 			r.comment, _ = userdata.GetString(pick(data, unix.NFTA_RULE_USERDATA), userdata.TypeComment)
@@ -135,23 +135,24 @@ func (c chain) equal(want expr.Any, have attribute) bool {
 }
 
 // wake makes the kernel call the chains of the table again, if another program has made it dormant.
-func (t *single) wake() (writes bool, err error) {
+func (t *single) wake() error {
 	var flags uint32
-	err = t.ask(unix.NFT_MSG_GETTABLE, 0, 0, "", func(a answer) error {
+	err := t.ask(unix.NFT_MSG_GETTABLE, 0, 0, "", nil, func(a answer) error {
 		flags = number(a.data[nfHeader:], unix.NFTA_TABLE_FLAGS)
 		return nil
 	})
 	const dormant = unix.NFT_TABLE_F_DORMANT
 	switch {
 	case errors.Is(err, unix.ENOENT) || err == nil && flags&dormant == 0:
-		return false, nil
+		return nil
 	case err == nil:
 		// Some kernels refuse other changes of the chains in the same transaction.
 		t.conn.AddTable(t.table)
+		t.writes++
 		err = t.conn.Flush()
 	}
 	if err != nil {
-		return false, fmt.Errorf("wake table %s: %w", t, err)
+		return fmt.Errorf("wake table %s: %w", t, err)
 	}
-	return true, nil
+	return nil
 }

@@ -33,8 +33,8 @@ func (f Flow) String() string {
 	return fmt.Sprintf("%s to %s", f.Service, f.Endpoint)
 }
 
-// fewFlows is up to how many arguments of IPv4 the kernel searches by itself. With 100,000 flows, a search takes 22 ms or more,
-// and 370 ms if it sends them all; without flows, 6 us and 6 ms.
+// fewFlows is up to how many arguments of IPv4 the kernel searches by itself. With 100,000 flows, a search takes 22 ms or
+// more, and 370 ms if it sends them all; without flows, 6 us and 6 ms.
 const fewFlows = 8
 
 // DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after

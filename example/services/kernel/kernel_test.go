@@ -126,8 +126,8 @@ func TestServiceOfTheNodeRejects(t *testing.T) {
 	}
 }
 
-// searches calls a test for both families, with few flows, which the kernel searches, and with so many that they are searched
-// here: more returns them with the others.
+// searches calls a test for both families, with few flows, which the kernel searches for IPv4, and with so many that they
+// are searched here: the last argument adds the others.
 func searches(t *testing.T, service Service, test func(*network, Service, func(...Flow) []Flow)) {
 	for name, others := range map[string]int{"by the kernel": 0, "here": fewFlows} {
 		for _, service := range []Service{service, twin(service)} {
@@ -277,6 +277,67 @@ func TestListingHasWhatWasCommitted(t *testing.T) {
 		map[Service]int{dns: 0, numberedService(9): 3},
 		map[Slot]netip.AddrPort{{dns, 0}: endpointAt(4), {twin(dns), 0}: endpointOf(twin(dns), 3)},
 	}, list(t, table))
+}
+
+// Elements are found by their keys among any number that are missing, and those of others by their number.
+func TestElementsAreFoundByTheirKeys(t *testing.T) {
+	const services = 100
+	p := newPlace(t)
+	table := openIn(t, p)
+	b, want, keys := NewBatch(), NewListing(), NewListing()
+	for i := range services {
+		for _, service := range []Service{numberedService(i), twin(numberedService(i))} {
+			slot := Slot{service, i}
+			keys.Counts[service], keys.Slots[slot] = i%3-1, netip.AddrPort{}
+			if i%5 == 0 || 40 < i && i < 60 {
+				continue
+			}
+			want.Counts[service], want.Slots[slot] = max(0, i%3-1), endpointOf(service, i%10)
+			b.SetCount(service, want.Counts[service])
+			b.SetSlot(slot, want.Slots[slot])
+		}
+	}
+	size := func(others int) {
+		t.Helper()
+		n, err := table.Size()
+		require.NoError(t, err)
+		require.Equal(t, len(want.Counts)+len(want.Slots)+others, n)
+	}
+	require.NoError(t, table.Commit(b))
+	found, err := table.Get(keys)
+	require.NoError(t, err)
+	require.Equal(t, want, found)
+	size(0)
+
+	// Somebody else changes a slot, makes a service go elsewhere and be in both sets, and adds what nobody has asked for.
+	require.NoError(t, p.Nft(`
+		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 0 : 10.2.0.99 . 8080 }
+		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 70000 : 10.2.0.99 . 8080 }
+		delete element ip services endpoints { tcp . 10.96.0.1 . 80 . 1 }
+		add element ip services endpoints { tcp . 10.96.0.1 . 80 . 1 : 10.2.0.99 . 8080 }
+		add element ip6 services services { tcp . fd00::a60:3 . 80 : drop, * : accept }
+		add element ip services empty { tcp . 10.96.0.2 . 80 }`))
+	want.Slots[Slot{numberedService(1), 1}] = netip.MustParseAddrPort("10.2.0.99:8080")
+	for _, service := range []Service{numberedService(2), twin(numberedService(3))} {
+		want.Counts[service], keys.Counts[service] = absent, absent
+	}
+	found, err = table.Get(keys)
+	require.NoError(t, err)
+	require.Equal(t, want, found)
+	size(5)
+	stranger := Slot{Service{TCP, netip.MustParseAddrPort("10.96.9.9:80")}, 0}
+	want.Slots[stranger] = netip.MustParseAddrPort("10.2.0.99:8080")
+	require.Equal(t, want, list(t, table))
+	size(2) // a service in both sets, and one that rejects and goes elsewhere
+
+	conn := other(t, p)
+	conn.FlushRuleset()
+	require.NoError(t, conn.Flush())
+	found, err = table.Get(keys)
+	require.NoError(t, err)
+	require.Equal(t, nothing, found, "there is no table")
+	want = nothing
+	size(0)
 }
 
 // The kernel enlarges its tables some time after they were filled.
@@ -612,10 +673,13 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 			}
 		})
 		all.Go(func() {
+			keys := Listing{map[Service]int{service: 1}, map[Slot]netip.AddrPort{{service, 0}: {}}}
 			for range 20 {
-				l, err := table.List()
+				l, err := table.Get(keys)
 				assert.NoError(t, err)
 				assert.Equal(t, len(l.Counts), len(l.Slots))
+				_, err = table.List()
+				assert.NoError(t, err)
 				assert.NoError(t, table.DeleteFlows(Flow{service, endpointAt(0)}))
 			}
 		})

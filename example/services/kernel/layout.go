@@ -166,8 +166,8 @@ var halfBytes = func() (masks [8][4]byte) {
 
 // hairpin masquerades flows from an endpoint through a service to itself, as kube-proxy does: the endpoint would
 // answer itself directly, with an address that the flow does not have. A rule cannot compare two addresses, so
-// it looks up whether each half byte is the same. The kernel allows a rule 4,095 bytes, of which this takes 3,550 for IPv6:
-// so four bytes at a time are loaded once.
+// it looks up whether each half byte is the same. The kernel allows 4,095 bytes for a rule, of which IPv6
+// takes nearly all: so four bytes at a time are loaded once.
 func (f family) hairpin() rule {
 	zero := make([]byte, 4)
 	exprs := append([]expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}, anyBit(statusDNAT)...)

@@ -10,9 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,102 +20,191 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listing is what a table has.
+// Listing is what the tables have, or a part of that.
 type Listing struct {
 	// Counts has the number of endpoints of every service; it is 0 for those that reject, and -1 for those that
 	// another program wrote and that go elsewhere.
 	Counts map[Service]int
-	Slots  map[Slot]netip.AddrPort
+	// Slots has the endpoints of slots, and 0.0.0.0:0 for those that another program wrote and that go elsewhere.
+	Slots map[Slot]netip.AddrPort
 }
 
-// List reads everything back. What was in a table that another program has deleted is gone. Chains in use, rules and sets that are not
-// as they should be are written again, as by [Open], and elements that no [Batch] can write are deleted: nothing else would
-// find out.
-func (t *Table) List() (Listing, error) {
+// elsewhere is that address. No batch has it as an endpoint.
+var elsewhere = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+
+// NewListing returns a listing of nothing.
+func NewListing() Listing { return Listing{make(map[Service]int), make(map[Slot]netip.AddrPort)} }
+
+// Get reads the elements that have the keys of a listing, in one look: no [Table.Commit] falls in between. The result has
+// those that are there. A service is looked up where it is if its count is as in the listing: in the map of services, or if
+// that is 0 among those that reject; if it is -1, in both. It takes some microseconds for each element, and more for one that
+// is missing.
+func (t *Table) Get(keys Listing) (l Listing, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Listing{map[Service]int{}, map[Slot]netip.AddrPort{}}
+	l = NewListing()
 	for _, single := range t.tables {
-		l, err := t.list(single)
-		if err != nil {
-			return Listing{}, fmt.Errorf("list table %s: %w", single, err)
-		}
-		maps.Copy(all.Counts, l.Counts)
-		maps.Copy(all.Slots, l.Slots)
+		slots := selected(keys.Slots, func(slot Slot, _ netip.AddrPort) bool { return slot.isOf(single.family) })
+		services := selected(keys.Counts, func(service Service, n int) bool { return service.isOf(single.family) && n != 0 })
+		empty := selected(keys.Counts, func(service Service, n int) bool { return service.isOf(single.family) && n <= 0 })
+		slotKey := func(m *messages, slot Slot) { m.key(slot.Service, slot.Number) }
+		serviceKey := func(m *messages, service Service) { m.key(service, -1) }
+		err = errors.Join(err,
+			get(single, endpointsMap, slots, slotKey, func(slot Slot, e element) { l.Slots[slot] = e.endpoint() }),
+			get(single, servicesMap, services, serviceKey, func(service Service, e element) { l.Counts[service] = e.count() }),
+			get(single, emptySet, empty, serviceKey, func(service Service, e element) { l.addEmpty(service, e.odd) }))
 	}
-	return all, nil
+	return l, err
 }
 
-func (t *Table) list(single *single) (Listing, error) {
-	for range attempts {
-		l, junk, err := single.read()
-		if err == nil && len(junk.buf) > 0 {
-			if err = t.commit(&junk); err == nil || errors.Is(err, unix.ENOENT) {
-				continue
+// selected returns the keys of some entries.
+func selected[K comparable, V any](all map[K]V, wanted func(K, V) bool) (keys []K) {
+	for k, v := range all {
+		if wanted(k, v) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// addEmpty adds a service that rejects, unless it also has endpoints or a batch would write something else.
+func (l Listing) addEmpty(service Service, odd bool) {
+	if l.Counts[service] != 0 || odd {
+		l.Counts[service] = absent
+	} else {
+		l.Counts[service] = 0
+	}
+}
+
+// perMessage is how many elements are asked for at once. Their answers fit into a socket's buffer of the usual size.
+const perMessage = 100
+
+// get asks for elements of a set by their keys, and calls yield for each that is there.
+func get[K any](t *single, set string, keys []K, appendKey func(*messages, K), yield func(K, element)) error {
+	for len(keys) > 0 {
+		part, answered := keys[:min(len(keys), perMessage)], 0
+		err := t.elements(0, set, func(m *messages) {
+			list := m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+			for _, key := range part {
+				element := m.nest(unix.NFTA_LIST_ELEM)
+				appendKey(m, key)
+				m.close(element)
 			}
+			m.close(list)
+		}, func(e element) {
+			yield(part[answered], e)
+			answered++
+		})
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			answered++ // the kernel answers one key after another, and ends at the first that is missing
+		case err != nil:
+			return fmt.Errorf("read %s of table %s: %w", set, t, err)
+		case answered == 0:
+			return fmt.Errorf("read %s of table %s: the kernel did not answer", set, t)
 		}
-		if err != nil {
-			return Listing{}, err
-		}
-		// The chains that are not in use may be gone too: the next commit that needs one looks.
-		clear(single.written)
-		// If rules were missing, so may be elements that were read before.
-		if writes, err := single.ensure(true, draws(single.family, l.Counts)); err != nil || !writes {
-			return l, err
-		}
+		keys = keys[answered:]
 	}
-	return Listing{}, errors.New("its rules change all the time")
+	return nil
 }
 
-// read returns what the table has, and a transaction without an end that deletes elements of others, or nothing.
-func (t *single) read() (l Listing, junk messages, err error) {
-	slots, err := dump(t, &junk, endpointsMap, func(e element) (Slot, netip.AddrPort, bool) {
-		slot, valid := e.slot()
-		return slot, e.endpoint(), valid
-	})
-	counts, err2 := dump(t, &junk, servicesMap, func(e element) (Service, int, bool) {
-		service, valid := e.service()
-		return service, e.count(), valid
-	})
-	empty, err3 := dump(t, &junk, emptySet, func(e element) (Service, int, bool) {
-		service, valid := e.service()
-		if e.odd {
-			return service, absent, valid
+// Size returns how many elements the tables have for services. If they are more than those that are known, some are of
+// other programs.
+func (t *Table) Size() (n int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, single := range t.tables {
+		for _, set := range []string{endpointsMap, servicesMap, emptySet} {
+			size, err := single.size(set)
+			if err != nil {
+				return 0, err
+			}
+			n += size
 		}
-		return service, 0, valid
-	})
-	if err := errors.Join(err, err2, err3); err != nil {
-		return Listing{}, messages{}, err
 	}
-	for service, n := range empty {
-		if _, both := counts[service]; both {
-			n = absent
-		}
-		counts[service] = n
-	}
-	return Listing{Counts: counts, Slots: slots}, junk, nil
+	return n, nil
 }
 
-// attempts is how often a set is read until it is complete.
+// size returns how many elements a set has; none if it is missing.
+func (t *single) size(set string) (n int, err error) {
+	state, err := t.set(set)
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("read %s of table %s: %w", set, t, err)
+	}
+	n = state.count
+	// The kernel does not count an element for all other keys.
+	catchAll := func(m *messages, flags uint32) { m.uint32(unix.NFTA_SET_ELEM_FLAGS, flags) }
+	err = get(t, set, []uint32{elementCatchAll}, catchAll, func(uint32, element) { n++ })
+	return n, err
+}
+
+// elementCatchAll is the flag NFT_SET_ELEM_CATCHALL.
+const elementCatchAll = 2
+
+// List reads everything back, after [Table.Repair], and deletes elements that no [Batch] can write. Commits do not wait for
+// it. It may have what they change as it was before, and then it may lack other elements, too: ask for them by [Table.Get].
+func (t *Table) List() (Listing, error) {
+	l, junk, err := t.dumpAll()
+	if err == nil && len(junk.buf) > 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err = t.commit(junk); errors.Is(err, unix.ENOENT) {
+			err = nil // somebody has deleted a table
+		}
+	}
+	return l, err
+}
+
+// dumpAll returns what the tables have, and a transaction without an end that deletes elements of others, or nothing.
+func (t *Table) dumpAll() (l Listing, junk *messages, err error) {
+	l, junk = NewListing(), &messages{}
+	if _, err := t.Repair(); err != nil {
+		return l, junk, err
+	}
+	t.dumpsMu.Lock()
+	defer t.dumpsMu.Unlock()
+	for _, of := range t.tables {
+		beside := &single{family: of.family, socket: &t.dumps, table: of.table}
+		empty := make(map[Service]bool)
+		err = errors.Join(err,
+			dump(beside, junk, endpointsMap, l.Slots, func(e element) (Slot, netip.AddrPort, bool) {
+				slot, valid := e.slot()
+				return slot, e.endpoint(), valid
+			}),
+			dump(beside, junk, servicesMap, l.Counts, func(e element) (Service, int, bool) {
+				service, valid := e.service()
+				return service, e.count(), valid
+			}),
+			dump(beside, junk, emptySet, empty, func(e element) (Service, bool, bool) {
+				service, valid := e.service()
+				return service, e.odd, valid
+			}))
+		for service, odd := range empty {
+			l.addEmpty(service, odd)
+		}
+	}
+	return l, junk, err
+}
+
+// attempts is how often a set is read until all its elements were seen.
 const attempts = 10
 
-// dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
-// time after many were added or deleted, it skips some: so the set is read until all are there. It adds the deletion
-// of elements whose entry is not valid to a transaction. A set that is described otherwise has no elements: it is replaced.
-func dump[K comparable, V any](t *single, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
-	isWanted := func(s *nftables.Set) bool { return s.Name == set }
-	description := t.sets(t.table)[slices.IndexFunc(t.sets(t.table), isWanted)]
+// dump adds the elements of a set to a map. While the kernel moves them to a table of another size, as it does for some time
+// after many were added or deleted, and while others commit, it skips some: so the set is read until all were seen. The
+// deletion of elements whose entry is not valid is added to a transaction.
+func dump[K comparable, V any](
+	t *single, junk *messages, set string, all map[K]V, entry func(element) (K, V, bool),
+) error {
+	before := len(all)
 	for i := range attempts {
 		time.Sleep(time.Duration(i) * 10 * time.Millisecond) // on a busy machine the kernel takes its time, too
-		state, err := t.set(set)
-		if errors.Is(err, unix.ENOENT) || err == nil && !state.fits(description) {
-			return map[K]V{}, nil // the set is gone, and everything that was in it
-		}
-		all := make(map[K]V, max(state.count, 0))
 		var others [][]byte
 		counted := 0 // of others
+		state, err := t.set(set)
 		if err == nil {
-			err = t.elements(set, func(e element) {
+			err = t.elements(unix.NLM_F_DUMP, set, nil, func(e element) {
 				if k, v, valid := entry(e); valid {
 					all[k] = v
 					return
@@ -128,15 +215,17 @@ func dump[K comparable, V any](t *single, junk *messages, set string, entry func
 				}
 			})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", set, err)
-		}
-		if len(all)+counted == state.count {
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			return nil // the set is gone, and everything that was in it
+		case err != nil:
+			return fmt.Errorf("read %s of table %s: %w", set, t, err)
+		case len(all)-before+counted >= state.count:
 			junk.deletion(t, set, others)
-			return all, nil
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("%s changes all the time", set)
+	return fmt.Errorf("%s of table %s changes all the time", set, t)
 }
 
 // deletion appends messages that delete elements, which are as the kernel sends them.
@@ -174,7 +263,7 @@ type setState struct {
 // set reads the description of a set, and how many elements it has.
 func (t *single) set(name string) (s setState, err error) {
 	s.count = absent
-	err = t.ask(unix.NFT_MSG_GETSET, 0, unix.NFTA_SET_NAME, name, func(a answer) error {
+	err = t.ask(unix.NFT_MSG_GETSET, 0, unix.NFTA_SET_NAME, name, nil, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
 			n := uint32(0)
 			if len(value) == 4 {
@@ -222,9 +311,10 @@ func (s setState) fits(want *nftables.Set) bool {
 	return s == w
 }
 
-// elements calls yield for the elements of a set.
-func (t *single) elements(set string, yield func(element)) error {
-	return t.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_SET, set, func(a answer) error {
+// elements calls yield for the elements of a set that a request names: for all if the request is nil and the flags are those
+// of a dump.
+func (t *single) elements(flags int, set string, request func(*messages), yield func(element)) error {
+	return t.ask(unix.NFT_MSG_GETSETELEM, flags, unix.NFTA_SET_ELEM_LIST_SET, set, request, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
 			if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
 				return nil
@@ -240,14 +330,18 @@ func (t *single) elements(set string, yield func(element)) error {
 	})
 }
 
-// ask sends a request about the table, or what it has under a name, and calls yield for each answer with data.
-func (t *single) ask(kind, flags, nameKind int, name string, yield func(answer) error) error {
+// ask sends a request about the table, or what it has under a name, and calls yield for each answer with data. more appends
+// what else the request has; nil is nothing.
+func (t *single) ask(kind, flags, nameKind int, name string, more func(*messages), yield func(answer) error) error {
 	var m messages
 	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, byte(t.TableFamily), 0)
 	// All requests name the table by the same attribute.
 	m.text(unix.NFTA_TABLE_NAME, t.table.Name)
 	if name != "" {
 		m.text(nameKind, name)
+	}
+	if more != nil {
+		more(&m)
 	}
 	m.end(message)
 	if err := t.socket.send(&m); err != nil {
@@ -342,12 +436,12 @@ func (e element) slot() (s Slot, valid bool) {
 	return s, s.Number < MaxSlots
 }
 
-// endpoint returns the endpoint of an element, or the zero value if a batch would write something else.
-func (e element) endpoint() (endpoint netip.AddrPort) {
-	if !e.odd {
-		endpoint, _ = addrPort(e.data)
+// endpoint returns the endpoint of an element, or elsewhere if a batch would write something else.
+func (e element) endpoint() netip.AddrPort {
+	if endpoint, valid := addrPort(e.data); valid && !e.odd {
+		return endpoint
 	}
-	return endpoint
+	return elsewhere
 }
 
 // count returns the number of endpoints of a service, or absent if a batch would write something else.

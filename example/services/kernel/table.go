@@ -90,7 +90,7 @@ func isPlain(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && !a.Is4
 func (s Service) isOf(f family) bool { return s.Address.Addr().BitLen() == int(8*f.size) }
 
 // Table is what nftables has of services: a table of family ip, and one of family ip6. It may be used by several goroutines,
-// which take turns: while one of them lists everything, no other one can commit.
+// which take turns; only [Table.List] does not make others wait.
 type Table struct {
 	mu     sync.Mutex
 	conn   *nftables.Conn
@@ -109,6 +109,10 @@ type Table struct {
 	flowsMu   sync.Mutex
 	flows     socket
 	conntrack *netlink.Handle
+
+	// Everything is listed while others commit, too.
+	dumpsMu sync.Mutex
+	dumps   socket
 }
 
 // single is the table of one family. It uses the sockets of the whole.
@@ -121,6 +125,8 @@ type single struct {
 	written map[string]bool
 	// ours is set when the table was found to be of this program, or was created.
 	ours bool
+	// writes counts the transactions that restored chains, rules, sets or the table.
+	writes int
 }
 
 // String returns the table as nft names it, as in ip6 services.
@@ -133,8 +139,8 @@ func (t *single) String() string {
 
 // Open opens the tables of a name in the network namespace of the calling thread, and keeps sockets until
 // [Table.Close]. A table is created if it is missing; chains, rules and sets that are not as they should be are replaced.
-// An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to a
-// table, under other names, stays.
+// An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to
+// a table, under other names, stays.
 func Open(name string) (*Table, error) {
 	t := &Table{}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
@@ -149,18 +155,50 @@ func Open(name string) (*Table, error) {
 	if err := t.watch(); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch nftables: %w", err), t.Close())
 	}
-	if err = t.flows.dial(); err == nil {
+	if err = errors.Join(t.flows.dial(), t.dumps.dial()); err == nil {
 		t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), t.Close())
+		return nil, errors.Join(fmt.Errorf("open sockets of netfilter: %w", err), t.Close())
 	}
-	for _, single := range t.tables {
-		if _, err := single.ensure(true, nil); err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
+	if _, err := t.Repair(); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
+}
+
+// Repair writes chains, rules and sets again that are not as they should be, as [Open] does, and reports whether there were
+// any: with a set, its elements were gone. A commit waits for a few of them at most.
+func (t *Table) Repair() (wrote bool, err error) {
+	for _, single := range t.tables {
+		draws, writes, err := t.repairBase(single)
+		wrote = wrote || writes
+		for n := range draws {
+			if err == nil {
+				t.mu.Lock()
+				before := single.writes
+				err = single.ensure(false, map[int]bool{n: true})
+				wrote = wrote || single.writes > before
+				t.mu.Unlock()
+			}
+		}
+		if err != nil {
+			return wrote, err
+		}
+	}
+	return wrote, nil
+}
+
+// repairBase returns the numbers of the chains that draw, which remain to be looked at.
+func (t *Table) repairBase(single *single) (draws map[int]bool, wrote bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(single.written)
+	before := single.writes
+	if err = single.ensure(true, nil); err == nil {
+		draws, err = single.draws()
+	}
+	return draws, single.writes > before, err
 }
 
 // Close closes the sockets. The tables stay, and the kernel goes on translating.
@@ -172,7 +210,7 @@ func (t *Table) Close() error {
 	if t.conntrack != nil {
 		t.conntrack.Close()
 	}
-	return errors.Join(t.events.close(), t.flows.close(), t.conn.CloseLasting())
+	return errors.Join(t.events.close(), t.flows.close(), t.dumps.close(), t.conn.CloseLasting())
 }
 
 // ErrTaken is returned by [Open] if the chains of a table have rules, and all are of another program.
@@ -181,33 +219,48 @@ var ErrTaken = errors.New("the table is that of another program")
 // patience limits how long the library waits for answers that do not come.
 const patience = 10 * time.Second
 
-// ensure makes the table have the chains for these numbers of endpoints, and if base is true the base chains and the sets. It
-// reports whether it has written. Without base, it does not create the table: if another program has deleted it, the elements
-// are gone, which must not remain unseen.
-func (t *single) ensure(base bool, counts map[int]bool) (writes bool, err error) {
+// ensure makes the table have the chains for these numbers of endpoints, and if base is true the base chains and the sets.
+// Without base, it does not create the table: if another program has deleted it, the elements are gone, which must not
+// remain unseen.
+func (t *single) ensure(base bool, counts map[int]bool) error {
 	var wanted []chain
 	if base {
 		wanted = t.baseChains(t.table)
 	}
-	draws := len(wanted) // those that follow
 	for n := range counts {
 		if !t.written[drawName(n)] {
 			wanted = append(wanted, t.drawChain(t.table, n))
 		}
 	}
 	if len(wanted) == 0 {
-		return false, nil
+		return nil
 	}
 	// The answers that are left over belong to no later request.
 	defer t.socket.drain()
 	if err := t.socket.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
+	var wrong, missing []*nftables.Set
 	if base {
-		if writes, err = t.wake(); err != nil {
-			return false, err
+		err := t.wake()
+		if err == nil {
+			wrong, missing, err = t.compareSets()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	replaces := len(wrong) > 0
+	if replaces {
+		// A set takes along the rules that use it: they are written in the same transaction, also of chains that are not in use.
+		draws, err := t.draws()
+		if err != nil {
+			return err
+		}
+		for n := range draws {
+			wanted = append(wanted, t.drawChain(t.table, n))
 		}
 	}
 	have := make(map[string]found, len(wanted))
@@ -215,22 +268,25 @@ func (t *single) ensure(base bool, counts map[int]bool) (writes bool, err error)
 	for _, c := range wanted {
 		f, err := t.find(c.Name)
 		if err != nil {
-			return false, err
+			return err
 		}
 		have[c.Name] = f
 		rules = append(rules, f.rules...)
 	}
 	if !t.ours && len(rules) > 0 && !slices.ContainsFunc(rules, foundRule.isOurs) {
-		return false, fmt.Errorf("%w: table %s has other rules", ErrTaken, t)
-	}
-	changes, replaced := false, false
-	if base {
-		if changes, replaced, err = t.writeSets(); err != nil {
-			return false, err
-		}
+		return fmt.Errorf("%w: table %s has other rules", ErrTaken, t)
 	}
 	for _, c := range wanted {
-		if replaced || !c.is(have[c.Name]) {
+		if replaces && have[c.Name].exists {
+			t.conn.FlushChain(&c.Chain)
+		}
+	}
+	if err := t.writeSets(wrong, missing); err != nil {
+		return err
+	}
+	changes := len(missing) > 0
+	for _, c := range wanted {
+		if replaces || !c.is(have[c.Name]) {
 			c.write(t.conn, have[c.Name])
 			changes = true
 		}
@@ -238,42 +294,56 @@ func (t *single) ensure(base bool, counts map[int]bool) (writes bool, err error)
 	if changes {
 		if err := t.conn.Flush(); err != nil {
 			clear(t.written)
-			return false, fmt.Errorf("write the rules of table %s: %w", t, err)
+			return fmt.Errorf("write the rules of table %s: %w", t, err)
 		}
+		t.writes++
 	}
-	for _, c := range wanted[draws:] {
+	for _, c := range wanted {
 		t.written[c.Name] = true
 	}
 	t.ours = true
-	return writes || changes, nil
+	return nil
 }
 
-// writeSets adds the sets that the table does not have, in the transaction that the connection collects, and reports whether
-// it has done so. One that is described otherwise is replaced, with its elements: then all chains must be written, since they
-// lose their rules, which use it. The elements of the constant set are written again if they are not the same.
-func (t *single) writeSets() (changes, replaced bool, err error) {
-	var wrong []*nftables.Set
-	var missing []*nftables.Set
+// draws returns the numbers of the chains that draw, also of those that are not in use.
+func (t *single) draws() (map[int]bool, error) {
+	numbers := make(map[int]bool)
+	err := t.ask(unix.NFT_MSG_GETCHAIN, unix.NLM_F_DUMP, 0, "", nil, func(a answer) error {
+		data := a.data[nfHeader:]
+		if n := countOf(text(data, unix.NFTA_CHAIN_NAME)); n > 0 && text(data, unix.NFTA_CHAIN_TABLE) == t.table.Name {
+			numbers[n] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the chains of table %s: %w", t, err)
+	}
+	return numbers, nil
+}
+
+// compareSets returns the sets that are described otherwise, or if they are constant have other elements, and those that are
+// to be written: these and the ones that are missing.
+func (t *single) compareSets() (wrong, missing []*nftables.Set, err error) {
 	for _, set := range t.sets(t.table) {
 		have, err := t.set(set.Name)
 		fits := have.fits(set)
 		if err == nil && fits && set.Name == sameSet {
-			fits, err = t.hasPairs(set)
+			fits, err = t.hasPairs()
 		}
 		switch {
 		case errors.Is(err, unix.ENOENT):
 			missing = append(missing, set)
 		case err != nil:
-			return false, false, fmt.Errorf("read %s of table %s: %w", set.Name, t, err)
+			return nil, nil, fmt.Errorf("read %s of table %s: %w", set.Name, t, err)
 		case !fits:
 			wrong, missing = append(wrong, set), append(missing, set)
 		}
 	}
-	if len(wrong) > 0 {
-		if err := t.flushChains(); err != nil {
-			return false, false, err
-		}
-	}
+	return wrong, missing, nil
+}
+
+// writeSets deletes sets with their elements, and adds sets, in the transaction that the connection collects.
+func (t *single) writeSets(wrong, missing []*nftables.Set) error {
 	for _, set := range wrong {
 		t.conn.DelSet(set)
 	}
@@ -284,39 +354,24 @@ func (t *single) writeSets() (changes, replaced bool, err error) {
 		}
 		t.conn.AddTable(t.table)
 		if err := t.conn.AddSet(set, constant); err != nil {
-			return false, false, fmt.Errorf("add %s to table %s: %w", set.Name, t, err)
-		}
-	}
-	return len(missing) > 0, len(wrong) > 0, nil
-}
-
-// flushChains deletes the rules of all chains of this program, also of those that are not in use.
-func (t *single) flushChains() error {
-	chains, err := t.conn.ListChainsOfTableFamily(t.table.Family)
-	if err != nil {
-		return fmt.Errorf("list the chains of table %s: %w", t, err)
-	}
-	for _, c := range chains {
-		isBase := slices.ContainsFunc(t.baseChains(t.table), func(b chain) bool { return b.Name == c.Name })
-		if c.Table.Name == t.table.Name && (isBase || countOf(c.Name) > 0) {
-			t.conn.FlushChain(c)
+			return fmt.Errorf("add %s to table %s: %w", set.Name, t, err)
 		}
 	}
 	return nil
 }
 
 // hasPairs reports whether the constant set has its elements and no others.
-func (t *single) hasPairs(set *nftables.Set) (has bool, err error) {
-	missing := make(map[string]bool)
-	for _, pair := range same() {
-		missing[string(pair.Key)] = true
+func (t *single) hasPairs() (has bool, err error) {
+	pairs, found := same(), 0
+	err = get(t, sameSet, pairs, func(m *messages, pair nftables.SetElement) { m.elementKey(pair.Key) },
+		func(_ nftables.SetElement, e element) {
+			if !e.odd {
+				found++
+			}
+		})
+	size := 0
+	if err == nil {
+		size, err = t.size(sameSet)
 	}
-	others := 0
-	err = t.elements(set.Name, func(e element) {
-		if !missing[string(e.key)] || e.odd {
-			others++
-		}
-		delete(missing, string(e.key))
-	})
-	return others == 0 && len(missing) == 0, err
+	return found == len(pairs) && size == found, err
 }

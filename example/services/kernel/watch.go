@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"syscall"
@@ -196,96 +195,4 @@ func (t *single) hasChain(name string) bool {
 
 func (t *single) hasSet(name string) bool {
 	return slices.ContainsFunc(t.sets(t.table), func(s *nftables.Set) bool { return s.Name == name })
-}
-
-// Repair makes the chains in use, their rules and the sets be as they should, as [Table.List] does, without reading the
-// elements. It reports whether they were not: with a set, its elements were gone.
-func (t *Table) Repair() (wrote bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, single := range t.tables {
-		counts := make(map[int]bool, len(single.written))
-		for name := range single.written {
-			counts[countOf(name)] = true
-		}
-		clear(single.written)
-		writes, err := single.ensure(true, counts)
-		if wrote = wrote || writes; err != nil {
-			return wrote, err
-		}
-	}
-	return wrote, nil
-}
-
-// Get reads back what its table has of one service, as [Table.List] does: its number of endpoints, and the slots that are
-// numbered below that, or below the argument.
-func (t *Table) Get(service Service, slots int) (Listing, error) {
-	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
-	if !service.fits(netip.AddrPort{}) {
-		return l, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of := t.tables[slices.IndexFunc(t.tables[:], func(single *single) bool { return service.isOf(single.family) })]
-	err := errors.Join(
-		of.get(servicesMap, service, -1, 0, func(e element) { l.Counts[service] = e.count() }),
-		of.get(emptySet, service, -1, 0, func(e element) {
-			if _, both := l.Counts[service]; both || e.odd {
-				l.Counts[service] = absent
-			} else {
-				l.Counts[service] = 0
-			}
-		}))
-	const atOnce = 100 // the socket has room for the answers
-	end := min(max(slots, l.Counts[service]), MaxSlots)
-	for from := 0; err == nil && from < end; from += atOnce {
-		err = of.get(endpointsMap, service, from, min(from+atOnce, end), func(e element) {
-			if slot, valid := e.slot(); valid {
-				l.Slots[slot] = e.endpoint()
-			}
-		})
-	}
-	if err != nil {
-		return Listing{}, fmt.Errorf("read %s of table %s: %w", service, of, err)
-	}
-	return l, nil
-}
-
-// get asks a set for the elements of slots, those with numbers of at least from and below to, or for that of the service if
-// from is -1. It calls yield for each that is there.
-func (t *single) get(set string, service Service, from, to int, yield func(element)) error {
-	var m messages
-	for slot := from; slot < to; slot++ {
-		// Of several in one message, the kernel leaves out those behind one that is missing.
-		message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, 0, byte(t.TableFamily), 0)
-		m.text(unix.NFTA_SET_ELEM_LIST_TABLE, t.table.Name)
-		m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
-		list := m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		element := m.nest(unix.NFTA_LIST_ELEM)
-		m.key(service, slot)
-		m.close(element)
-		m.close(list)
-		m.end(message)
-	}
-	if err := t.socket.send(&m); err != nil {
-		return err
-	}
-	return t.socket.receive(func(a answer) error {
-		if a.kind == unix.NLMSG_ERROR {
-			if err := a.failure().err; !errors.Is(err, unix.ENOENT) { // of the element, the set or the table
-				return err
-			}
-			return nil
-		}
-		if len(a.data) < nfHeader {
-			return nil
-		}
-		return attributes(pick(a.data[nfHeader:], unix.NFTA_SET_ELEM_LIST_ELEMENTS), func(_ int, value []byte, _ int) error {
-			e, err := decodeElement(value)
-			if err == nil {
-				yield(e)
-			}
-			return err
-		})
-	})
 }

@@ -150,6 +150,13 @@ func TestWaitForChangesEndsWithItsContext(t *testing.T) {
 
 func TestGetIsAsListed(t *testing.T) {
 	w := newWatched(t)
+	keys := NewListing()
+	for _, at := range []Service{web, twin(web)} {
+		keys.Counts[at] = absent
+		for i := range 8 {
+			keys.Slots[Slot{at, i}] = elsewhere
+		}
+	}
 	for _, script := range []string{
 		"add set ip services theirs { type ipv4_addr; }",
 		"delete element ip services endpoints { tcp . 10.96.0.1 . 80 . 1 }",
@@ -162,27 +169,21 @@ func TestGetIsAsListed(t *testing.T) {
 		"delete table ip services; delete table ip6 services",
 	} {
 		require.NoError(t, w.at.Nft(script), script)
-		got, err := w.Get(web, 8)
-		require.NoError(t, err, script)
-		six, err := w.Get(twin(web), 0)
+		got, err := w.Get(keys)
 		require.NoError(t, err, script)
 		all, err := w.List()
 		require.NoError(t, err, script)
-		for service, n := range six.Counts {
-			got.Counts[service] = n
-		}
-		for slot, endpoint := range six.Slots {
-			got.Slots[slot] = endpoint
-		}
 		assert.Equal(t, all, got, script)
 	}
 	many := NewBatch()
 	many.SetCount(dns, 250)
+	clear(keys.Slots)
 	for i := range 250 {
 		many.SetSlot(Slot{dns, i}, numberedEndpoint(i))
+		keys.Slots[Slot{dns, i}] = elsewhere
 	}
 	require.NoError(t, w.Commit(many))
-	got, err := w.Get(dns, 0)
+	got, err := w.Get(keys)
 	require.NoError(t, err)
 	assert.Len(t, got.Slots, 250)
 }

@@ -194,15 +194,25 @@ func (f *fake) Commit(b *kernel.Batch) error {
 	return nil
 }
 
-func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
-
-func (f *fake) Get(service kernel.Service, slots int) (kernel.Listing, error) {
+func (f *fake) Get(keys kernel.Listing) (kernel.Listing, error) {
 	l := f.list()
-	maps.DeleteFunc(l.Counts, func(s kernel.Service, _ int) bool { return s != service })
-	end := max(slots, l.Counts[service])
-	maps.DeleteFunc(l.Slots, func(s kernel.Slot, _ netip.AddrPort) bool { return s.Service != service || s.Number >= end })
+	maps.DeleteFunc(l.Counts, func(at kernel.Service, n int) bool {
+		asked, is := keys.Counts[at]
+		return !is || asked >= 0 && min(asked, 1) != min(n, 1)
+	})
+	maps.DeleteFunc(l.Slots, func(slot kernel.Slot, _ netip.AddrPort) bool {
+		_, asked := keys.Slots[slot]
+		return !asked
+	})
 	return l, nil
 }
+
+func (f *fake) Size() (int, error) {
+	l := f.list()
+	return len(l.Counts) + len(l.Slots), nil
+}
+
+func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
 
 func (f *fake) Changed(ctx context.Context) (c kernel.Changes, err error) {
 	select {
@@ -250,13 +260,23 @@ func (p process) Commit(b *kernel.Batch) error {
 	return p.do("commit", func() error { return p.Target.Commit(b) })
 }
 
-func (p process) List() (l kernel.Listing, err error) {
-	err = p.do("read", func() (err error) { l, err = p.Target.List(); return err })
+func (p process) Get(keys kernel.Listing) (l kernel.Listing, err error) {
+	err = p.do("ask", func() (err error) { l, err = p.Target.Get(keys); return err })
 	return l, err
 }
 
-func (p process) Get(service kernel.Service, slots int) (l kernel.Listing, err error) {
-	err = p.do("read one", func() (err error) { l, err = p.Target.Get(service, slots); return err })
+func (p process) Size() (n int, err error) {
+	err = p.do("count", func() (err error) { n, err = p.Target.Size(); return err })
+	return n, err
+}
+
+func (p process) Repair() (wrote bool, err error) {
+	err = p.do("repair", func() (err error) { wrote, err = p.Target.Repair(); return err })
+	return wrote, err
+}
+
+func (p process) List() (l kernel.Listing, err error) {
+	err = p.do("read", func() (err error) { l, err = p.Target.List(); return err })
 	return l, err
 }
 

@@ -18,18 +18,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// List implements [reconciler.Lister]. What is listed is what the operations know from then on, unless it is for a plan. They
-// wait meanwhile.
+// List implements [reconciler.Lister]. What is listed is what the operations know from then on, unless it is for a plan.
 func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	learn := o.relearn
-	if reconciler.IsPlan(ctx) {
-		learn = o.look
-	}
-	listed, err := learn(ctx)
-	if err != nil {
+	r := reading{operations: o, learns: !reconciler.IsPlan(ctx), found: map[kernel.Service]slots{}}
+	if err := r.read(ctx); err != nil {
 		return err
 	}
-	for at, have := range listed {
+	for at, have := range r.found {
 		if !yield(have.frontend(at)) {
 			break
 		}
@@ -37,75 +32,170 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 	return nil
 }
 
-// Get implements [reconciler.Getter]. What is read is what the operations know from then on, as with List.
+// Get implements [reconciler.Getter]. What is found is what the operations know from then on. Slots beyond those that are
+// known or wanted are left to List.
 func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Frontend) (found *Frontend, ok bool, err error) {
-	if err := o.lock(ctx); err != nil {
+	r := reading{operations: o, learns: true, found: map[kernel.Service]slots{}}
+	err = r.inTurn(ctx, func() error {
+		err := r.look(wanted.At, slots{absent.count, wanted.Endpoints})
+		if r.drifts {
+			r.stale.addUnfit()
+		}
+		return err
+	})
+	have, is := r.found[wanted.At]
+	if err != nil || !is {
 		return nil, false, err
 	}
-	defer o.unlock()
-	was, known := o.have[wanted.At]
-	l, err := o.target.Get(wanted.At, max(len(wanted.Endpoints), len(was.endpoints)))
-	if err != nil {
-		return nil, false, err
-	}
-	now, there := slotsOf(l)[wanted.At]
-	if known && !now.equal(was) {
-		o.stale.addUnfit()
-	}
-	if !there {
-		delete(o.have, wanted.At)
-		return nil, false, nil
-	}
-	o.have[wanted.At] = now
-	return now.frontend(wanted.At), true, nil
+	return have.frontend(wanted.At), true, nil
 }
 
 func (s slots) equal(other slots) bool {
 	return s.count == other.count && slices.Equal(s.endpoints, other.endpoints)
 }
 
-// frontend returns what is listed of a service.
+// frontend returns what was found of a service.
 func (s slots) frontend(at kernel.Service) *Frontend {
 	f := &Frontend{At: at, Endpoints: slices.Clone(s.endpoints), Torn: s.count != len(s.endpoints)}
 	slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
 	return f
 }
 
-// look reads what the kernel has.
-func (o *operations) look(ctx context.Context) (map[kernel.Service]slots, error) {
-	if err := o.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer o.unlock()
-	l, err := o.target.List()
-	return slotsOf(l), err
+// reading is a look at all that the kernel has. What is known is asked for by key, one service in a turn, so that changes do
+// not wait for it: each is compared with what is known then. All is listed only if the kernel has more than that.
+type reading struct {
+	*operations
+	// learns is set if the operations know from then on what is found.
+	learns bool
+	found  map[kernel.Service]slots
+	// drifts is set if somebody else has changed what was known.
+	drifts bool
 }
 
-// relearn reads what the kernel has. An earlier process, or somebody else, may have left flows that do not fit to it.
-func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
-	if err := o.lock(ctx); err != nil {
-		return nil, err
+func (r *reading) read(ctx context.Context) error {
+	if _, err := r.target.Repair(); err != nil {
+		return err
 	}
-	defer o.unlock()
-	l, err := o.target.List()
-	if err != nil {
-		return nil, err
+	known, begin, err := r.known(ctx)
+	if err == nil {
+		err = r.ask(ctx, known)
 	}
-	known := o.have
-	o.have, o.unsure = slotsOf(l), false
-	o.stale.addUnfit()
-	for at, was := range known {
-		if !o.of(at).equal(was) {
-			// Somebody else has changed the table. The comparison that follows leaves out what was written while it listed,
-			// which may be changed too.
-			o.resync()
-			break
+	more := !r.learns // what a plan finds is not counted as known
+	if err == nil && r.learns {
+		err = r.inTurn(ctx, func() error {
+			size, err := r.target.Size()
+			for _, s := range r.have {
+				size -= s.size()
+			}
+			more = size != 0
+			return err
+		})
+	}
+	if err == nil && more {
+		err = r.list(ctx)
+	}
+	if err != nil || !r.learns {
+		return err
+	}
+	return r.inTurn(ctx, func() error {
+		if r.unsure <= begin {
+			r.unsure = 0
+		}
+		// An earlier process, or somebody else, may have left flows that do not fit to it.
+		r.stale.addUnfit()
+		if r.drifts {
+			// The comparison that follows leaves out what was written meanwhile, which may be changed too.
+			r.resync()
+		}
+		return nil
+	})
+}
+
+// known returns what is known now, and after how many commits that is.
+func (o *operations) known(ctx context.Context) (have map[kernel.Service]slots, commits int, err error) {
+	err = o.inTurn(ctx, func() error {
+		have, commits = maps.Clone(o.have), o.commits
+		return nil
+	})
+	return have, commits, err
+}
+
+// ask asks for services: for the elements that are known in their turn, and for others that were seen before.
+func (r *reading) ask(ctx context.Context, seen map[kernel.Service]slots) error {
+	for at, s := range seen {
+		if err := r.inTurn(ctx, func() error { return r.look(at, s) }); err != nil {
+			return err
 		}
 	}
-	return maps.Clone(o.have), nil
+	return nil
 }
 
-// slotsOf sorts what was listed by service. A gap between slots has no valid endpoint, nor has a slot with something else.
+func (r *reading) look(at kernel.Service, seen slots) error {
+	keys, known := kernel.NewListing(), r.of(at)
+	if keys.Counts[at] = known.count; seen.count != known.count {
+		keys.Counts[at] = absent.count // it may be with those that reject, or not
+	}
+	for _, endpoints := range [][]netip.AddrPort{known.endpoints, seen.endpoints} {
+		for i, endpoint := range endpoints {
+			if endpoint.IsValid() {
+				keys.Slots[kernel.Slot{Service: at, Number: i}] = endpoint
+			}
+		}
+	}
+	l, err := r.target.Get(keys)
+	if err == nil {
+		r.take(at, slotsOf(l))
+	}
+	return err
+}
+
+// list has the kernel list all. If nothing is committed meanwhile, that is so; otherwise it says what to ask for.
+func (r *reading) list(ctx context.Context) error {
+	_, begin, err := r.known(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := r.target.List()
+	if err != nil {
+		return err
+	}
+	listed, seen := slotsOf(l), map[kernel.Service]slots{}
+	err = r.inTurn(ctx, func() error {
+		maps.Copy(seen, r.have)
+		maps.Copy(seen, listed)
+		if r.commits == begin {
+			for at := range seen {
+				r.take(at, listed)
+			}
+			clear(seen)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.ask(ctx, seen)
+}
+
+// take notes what was found of a service.
+func (r *reading) take(at kernel.Service, found map[kernel.Service]slots) {
+	was, known := r.have[at]
+	now, is := found[at]
+	if known && (!is || !now.equal(was)) {
+		r.drifts = true
+	}
+	if r.found[at] = now; !is {
+		delete(r.found, at)
+	}
+	if !r.learns {
+		return
+	}
+	if r.have[at] = now; !is {
+		delete(r.have, at)
+	}
+}
+
+// slotsOf sorts what was listed by service. A gap between slots has no valid endpoint.
 func slotsOf(l kernel.Listing) map[kernel.Service]slots {
 	have := make(map[kernel.Service]slots, len(l.Counts))
 	for at, count := range l.Counts {

@@ -21,10 +21,11 @@ import (
 // Target is what the operations need of a [kernel.Table].
 type Target interface {
 	Commit(b *kernel.Batch) error
-	List() (kernel.Listing, error)
-	Get(service kernel.Service, slots int) (kernel.Listing, error)
-	Changed(ctx context.Context) (kernel.Changes, error)
+	Get(keys kernel.Listing) (kernel.Listing, error)
+	Size() (int, error)
 	Repair() (wrote bool, err error)
+	List() (kernel.Listing, error)
+	Changed(ctx context.Context) (kernel.Changes, error)
 	DeleteFlows(flows ...kernel.Flow) error
 	DeleteFlowsIf(stale func(kernel.Flow) bool) error
 }
@@ -37,13 +38,14 @@ type operations struct {
 	// resync asks for a listing and a comparison of everything.
 	resync func()
 
-	// turn is a lock for rounds, listings, and have. It is no mutex, so that a wait for it ends with its context.
+	// turn is a lock for commits, parts of listings, and have. It is no mutex, so that a wait for it ends with its context.
 	turn chan struct{}
 	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
 	// whose effect is not known: writes say what shall be, so they need not know what is.
 	have map[kernel.Service]slots
-	// unsure is set from such a commit until the listing that is asked for.
-	unsure bool
+	// commits is how many there were, and unsure is the number of the last one whose effect is not known: zero without any, and
+	// after the listing that is asked for then.
+	commits, unsure int
 
 	// stale has a lock of its own.
 	stale *stale
@@ -59,6 +61,19 @@ type slots struct {
 // absent is what is known of a service that is not in have.
 var absent = slots{count: -1}
 
+// size is the number of elements.
+func (s slots) size() (n int) {
+	for _, endpoint := range s.endpoints {
+		if endpoint.IsValid() {
+			n++
+		}
+	}
+	if s.count >= 0 {
+		n++
+	}
+	return n
+}
+
 func (o *operations) lock(ctx context.Context) error {
 	select {
 	case o.turn <- struct{}{}:
@@ -69,6 +84,15 @@ func (o *operations) lock(ctx context.Context) error {
 }
 
 func (o *operations) unlock() { <-o.turn }
+
+// inTurn calls a function that has the turn meanwhile.
+func (o *operations) inTurn(ctx context.Context, f func() error) error {
+	if err := o.lock(ctx); err != nil {
+		return err
+	}
+	defer o.unlock()
+	return f()
+}
 
 func (o *operations) of(at kernel.Service) slots {
 	if have, known := o.have[at]; known {
@@ -84,7 +108,10 @@ type change struct {
 	entry *reconciler.BatchEntry[*Frontend]
 }
 
-// ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
+// perCommit is about how many elements a transaction changes at most, which takes the kernel 5 ms.
+const perCommit = 2000
+
+// ProcessRound implements [reconciler.RoundOperations]: a round is one transaction, or several if it changes very much.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
 	err := o.lock(ctx)
 	if err != nil {
@@ -110,13 +137,25 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
 	}
 	var unknown error // of a commit whose effect is not known
-	reconciler.Bisect(ctx, round, func(part []reconciler.BatchEntry[change]) error {
+	apply := func(part []reconciler.BatchEntry[change]) error {
+		if unknown != nil {
+			return unknown
+		}
 		err, about := o.commit(part)
 		if !about {
 			unknown = err
 		}
 		return err
-	}, func() error { return unknown })
+	}
+	begin, size := 0, 0
+	for i := range round {
+		c := &round[i].Object
+		size += 2 + max(len(c.next.endpoints), len(o.of(c.at).endpoints))
+		if size >= perCommit || i == len(round)-1 {
+			reconciler.Bisect(ctx, round[begin:i+1], apply, func() error { return unknown })
+			begin, size = i+1, 0
+		}
+	}
 	for i := range round {
 		round[i].Object.entry.Result = round[i].Result
 	}
@@ -126,20 +165,21 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 // not known, or another program has deleted the table, so that what no round has changed may be gone, too.
 func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, about bool) {
 	b := kernel.NewBatch()
+	o.commits++
 	for i := range round {
 		o.write(b, &round[i].Object)
 	}
 	if err = o.target.Commit(b); err != nil {
 		if err, about = blame(err, round); !about {
 			clear(o.have)
-			o.unsure = true
+			o.unsure = o.commits
 			o.resync()
 		}
 		return err, about
 	}
 	for i := range round {
 		c := &round[i].Object
-		if _, known := o.have[c.at]; known || !o.unsure || c.next.count < 0 {
+		if _, known := o.have[c.at]; known || o.unsure == 0 || c.next.count < 0 {
 			o.stale.add(flowsOf(c.at, o.of(c.at), c.next)...)
 		} // else flows to endpoints that stay would end; those to others do after the listing
 		if c.next.count < 0 {

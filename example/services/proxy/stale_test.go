@@ -146,7 +146,7 @@ func TestFlowsToEndpointsThatStayAreKeptAfterAnUnknownEffect(t *testing.T) {
 type noCommits struct {
 	*fake
 	fails          atomic.Bool
-	tries, listing atomic.Int64
+	tries, listing atomic.Int64 // commits and listings
 }
 
 func (k *noCommits) Commit(b *kernel.Batch) error {
@@ -157,9 +157,9 @@ func (k *noCommits) Commit(b *kernel.Batch) error {
 	return k.fake.Commit(b)
 }
 
-func (k *noCommits) List() (kernel.Listing, error) {
-	k.listing.Add(1)
-	return k.fake.List()
+func (k *noCommits) Repair() (wrote bool, err error) {
+	k.listing.Add(1) // which begin with that
+	return k.fake.Repair()
 }
 
 // While commits fail for an hour, listings are few; then all is as wanted.
