@@ -52,8 +52,9 @@ func check(dir, temp, version string, p proxy) (err error) {
 	return compare(dir, filepath.Join(temp, "last"), version, all, p)
 }
 
-// compare lets gorelease compare the released modules of a tree with those of the last tag: whether the version may have
-// what has changed for users. The tag is on a branch, beside HEAD.
+// compare prints what gorelease finds between the libraries of a tree and those of the last tag, and fails if the version
+// may not have such changes; before v1 it may have all. The tag is on a branch, beside HEAD. Gorelease takes a network, and
+// a module whose version is not in the list of the proxy.
 func compare(dir, last, version string, tree []*aModule, p proxy) error {
 	var tags, gorelease strings.Builder
 	if err := command(dir, nil, &tags, "git", "tag", "--list", "v*", "--sort=-v:refname"); err != nil {
@@ -72,22 +73,30 @@ func compare(dir, last, version string, tree []*aModule, p proxy) error {
 	if err != nil {
 		return err
 	}
+	// Gorelease refuses a tree with changes.
+	if err := command(dir, nil, nil, "git", "-C", tree[0].dir, "-c", "user.name=release", "-c", "user.email=release@localhost",
+		"commit", "-qam", "Release "+version); err != nil {
+		return err
+	}
 	if err := command(dir, nil, &gorelease, "go", "tool", "-modfile=tools/go.mod", "-n", "gorelease"); err != nil {
 		return err
 	}
+	env := append(p.environment(online, ""), "GOSUMDB=off")
 	for _, m := range before {
 		now := slices.IndexFunc(tree, func(now *aModule) bool { return now.path == m.path })
-		if !m.released() || now < 0 {
+		if !m.released() || now < 0 || strings.HasPrefix(m.path, root+"/example") {
 			continue
 		}
 		fmt.Println("compare", m.path, tag)
 		if err := p.add(m, tag); err != nil {
 			return err
 		}
-		err := command(tree[now].dir, p.environment(cached, ""), nil, strings.TrimSpace(gorelease.String()), "-base", tag, "-version", version)
-		if err != nil {
-			return err
+		var report strings.Builder
+		gorelease := strings.TrimSpace(gorelease.String())
+		if err := command(tree[now].dir, env, &report, gorelease, "-base", tag, "-version", version); err != nil {
+			return fmt.Errorf("%w\n%s", err, &report)
 		}
+		fmt.Println(&report)
 	}
 	return nil
 }

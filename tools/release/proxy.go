@@ -55,7 +55,7 @@ func goEnv(name string) string {
 	return strings.TrimSpace(string(value))
 }
 
-// add adds a version of a module.
+// add adds a version of a module. The list of its versions has this one only.
 func (p proxy) add(m *aModule, version string) (err error) {
 	escaped, err := module.EscapePath(m.path)
 	if err != nil {
@@ -73,20 +73,10 @@ func (p proxy) add(m *aModule, version string) (err error) {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{version + ".info": info, version + ".mod": goMod} {
+	for name, data := range map[string][]byte{"list": []byte(version + "\n"), version + ".info": info, version + ".mod": goMod} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
-	}
-	list, err := os.OpenFile(filepath.Join(dir, "list"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(list, version); err != nil {
-		return errors.Join(err, list.Close())
-	}
-	if err := list.Close(); err != nil {
-		return err
 	}
 	archive, err := os.Create(filepath.Join(dir, version+".zip"))
 	if err != nil {
