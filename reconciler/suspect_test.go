@@ -45,7 +45,9 @@ func (d *dependents) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.
 	return nil
 }
 
-func (*dependents) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *part) error { return nil }
+func (*dependents) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *part) error {
+	return nil
+}
 
 // take returns the number of calls since the last one.
 func (d *dependents) take() (n int) {

@@ -294,9 +294,15 @@ func (w *together) fight(id uint64) string {
 		w.peace()
 		return "the fights have ended"
 	}
+	value, every := pick(w.rng, absent, 3), pick(w.rng, 5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond)
+	w.undo(id, value, every)
+	return fmt.Sprintf("another program makes %d = %d every %s", id, value, every)
+}
+
+// undo has another program undo what the loop does about an object, until peace.
+func (w *together) undo(id uint64, value int, every time.Duration) {
 	stop := make(chan struct{})
 	w.foes.stop = stop
-	value, every := pick(w.rng, absent, 3), pick(w.rng, 5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond)
 	w.foes.Go(func() {
 		for {
 			select {
@@ -309,7 +315,6 @@ func (w *together) fight(id uint64) string {
 			}
 		}
 	})
-	return fmt.Sprintf("another program makes %d = %d every %s", id, value, every)
 }
 
 // peace ends fights.

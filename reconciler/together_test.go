@@ -417,6 +417,7 @@ func (w *together) settle() {
 	x.event("the faults have ended; resyncs by call: %t; hot rows: %t", asks, w.heat.stop != nil)
 	resync()
 	w.within(time.Minute, "(e) all is applied", func() string { return w.unequal(last) })
+	w.quarrel(last)
 	w.driftAll(last)
 	resync()
 	w.within(time.Minute, "(e) drift is repaired", func() string { return w.unequal(last) })
@@ -460,6 +461,30 @@ func (w *together) settle() {
 	if text := w.unequal(hot); text != "" {
 		x.violate("(f) after a restart: %s", text)
 	}
+}
+
+// quarrel checks that a fight which the program hears of is seen, and over soon after its end. A maximum backoff is 500 ms.
+func (w *together) quarrel(last uint64) {
+	row, _, found := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(1+w.rng.Uint64N(cold)))
+	if !w.watches || !found {
+		return
+	}
+	w.world.event("another program undoes %d", row.ID)
+	w.undo(row.ID, 3, 20*time.Millisecond)
+	unheld := func() int { return w.loop.Load().Figures().Unheld }
+	w.within(20*time.Second, "(h) a fight is seen", func() string {
+		if unheld() == 0 {
+			return "no repair counts as undone"
+		}
+		return ""
+	})
+	w.peace()
+	w.within(2*time.Second, "(h) a fight is over", func() string {
+		if n := unheld(); n > 0 {
+			return fmt.Sprintf("%d repairs do not hold", n)
+		}
+		return w.unequal(last)
+	})
 }
 
 // within waits until f returns "", and reports what it returned at last.

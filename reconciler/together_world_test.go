@@ -188,7 +188,11 @@ func (x *togetherWorld) tell(id uint64) {
 	}
 	x.echoes++
 	rng := rand.New(rand.NewPCG(x.w.seed, 1<<61|x.echoes))
-	for range pick(rng, 0, 1, 1, 1, 2) {
+	times := pick(rng, 0, 1, 1, 1, 2)
+	if x.isCalm() {
+		times = max(times, 1)
+	}
+	for range times {
 		wait := pick(rng, 0, 0, time.Millisecond, 40*time.Millisecond)
 		x.events.Go(func() {
 			time.Sleep(wait)

@@ -48,8 +48,9 @@ type Getter[Obj any] interface {
 // is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even
 // for good, or is blocked becomes Done if the target is as it wants, and waits on otherwise. It waits on, too, if it is
 // blocked since a refresh, a trigger or Reapply. Only the primary keys of objs matter. Left alone are objects without a
-// row, which a resync finds, and rows whose change is about to be applied. If an operation on an object is running, Get is called when that has ended. However many calls name an object
-// that waits for its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
+// row, which a resync finds, and rows whose change is about to be applied. If an operation on an object is running, Get is
+// called when that has ended. However many calls name an object that waits for its Get, it is called once. It takes a permit
+// of [Settings].OperationLimiter.
 //
 // Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister it returns
 // an error that says so.

@@ -277,6 +277,8 @@ type vars struct {
 	Errors map[string]int `json:"reconciliation_total_errors"`
 	Prunes map[string]int `json:"prune_count"`
 	Writes map[string]int `json:"kernel_writes"`
+
+	Figures map[string]struct{ Unheld int } `json:"reconciliation_figures"`
 }
 
 func (p *process) vars() (v vars) {

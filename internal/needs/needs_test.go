@@ -191,6 +191,22 @@ func TestWaitBeginsWithALook(t *testing.T) {
 	e.requireEmpty()
 }
 
+// The loop may know that a row is applied before the row shows it. It looks when somebody begins to wait.
+func TestLoopIsWokenForARowThatItKnowsToBeApplied(t *testing.T) {
+	e := newEnv(t)
+	e.cfg.Applied = func(*row, statedb.Revision) bool { return true }
+	e.put("a", false)
+	need := e.applied("a")
+	before := e.woken.Load()
+	w := need.Begin()
+	require.False(t, released(w))
+	require.Equal(t, before+1, e.woken.Load())
+	e.check()
+	require.True(t, released(w))
+	w.End()
+	e.requireEmpty()
+}
+
 // An object is deleted, comes back and is deleted again, while the loop carries out the first deletion.
 func TestDeletionCountsFromItsCommitOn(t *testing.T) {
 	e := newEnv(t)

@@ -92,7 +92,9 @@ func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err) }
 // connect sets the connection, and then the row of the source.
 func (s *Sink[Obj]) connect(connected bool, err error) {
 	s.mu.Lock()
-	news := s.setConnected(connected, err)
+	// A new source is not connected: that it cannot be is news, too.
+	never := !s.state.Connected && s.state.Err == nil && err != nil
+	news := s.setConnected(connected, err) || never
 	s.mu.Unlock()
 	if news {
 		wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())

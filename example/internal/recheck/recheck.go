@@ -25,7 +25,7 @@ const (
 	many = 100
 	// pause is the time between two resyncs, if they are asked for all the time, as by another program that undoes each
 	// repair. Without that, the first ones begin at once.
-	pause, first = 5 * time.Second, 10
+	pause, first = time.Minute, 10
 )
 
 // Queue has the rows that wait for a look. Its methods are safe from any goroutine, and wait for nothing.

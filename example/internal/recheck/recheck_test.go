@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,20 +17,42 @@ import (
 
 // fake is a loop that remembers what it was asked for.
 type fake struct {
-	verified []int
-	calls    int
-	resyncs  []time.Duration
-	began    time.Time
-	fails    error
+	began time.Time
+	fails error
+
+	mu  sync.Mutex
+	was asked
+}
+
+// asked is what a loop was asked for: rows, in a number of calls, and resyncs at times.
+type asked struct {
+	rows    []int
+	calls   int
+	resyncs []time.Duration
 }
 
 func (f *fake) Verify(_ context.Context, rows ...int) error {
-	f.verified = append(f.verified, rows...)
-	f.calls++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.was.rows = append(f.was.rows, rows...)
+	f.was.calls++
 	return f.fails
 }
 
-func (f *fake) Resync() { f.resyncs = append(f.resyncs, time.Since(f.began)) }
+func (f *fake) Resync() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.was.resyncs = append(f.was.resyncs, time.Since(f.began))
+}
+
+// after returns what it was asked for by the end of a time. The rows are sorted.
+func (f *fake) after(d time.Duration) asked {
+	time.Sleep(d)
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return asked{slices.Sorted(slices.Values(f.was.rows)), f.was.calls, slices.Clone(f.was.resyncs)}
+}
 
 // play runs a queue in virtual time.
 func play(t *testing.T, test func(*fake, *Queue[int])) {
@@ -48,16 +71,11 @@ func TestBurstCostsOneLookAtEachRow(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		for i := range 40 {
 			q.Verify(i%3, 7)
-			time.Sleep(time.Millisecond)
+			require.Zero(t, f.after(time.Millisecond).calls)
 		}
-		require.Empty(t, f.verified)
-		time.Sleep(20 * time.Millisecond)
-		slices.Sort(f.verified)
-		require.Equal(t, []int{0, 1, 2, 7}, f.verified)
-		require.Equal(t, 1, f.calls)
-		time.Sleep(time.Hour)
-		require.Equal(t, 1, f.calls)
-		require.Empty(t, f.resyncs)
+		want := asked{rows: []int{0, 1, 2, 7}, calls: 1}
+		require.Equal(t, want, f.after(20*time.Millisecond))
+		require.Equal(t, want, f.after(time.Hour))
 	})
 }
 
@@ -66,9 +84,7 @@ func TestManyRowsAreOneResync(t *testing.T) {
 		for i := range many + 1 {
 			q.Verify(i)
 		}
-		time.Sleep(time.Second)
-		require.Empty(t, f.verified)
-		require.Equal(t, []time.Duration{settle}, f.resyncs)
+		require.Equal(t, asked{resyncs: []time.Duration{settle}}, f.after(time.Second))
 	})
 }
 
@@ -79,11 +95,12 @@ func TestResyncsAreAtOnceUntilTheyAreAskedForAllTheTime(t *testing.T) {
 			q.Verify(1)
 			time.Sleep(time.Second)
 		}
+		was := f.after(0)
 		for i := range first {
-			require.Equal(t, settle+time.Duration(i)*time.Second, f.resyncs[i])
+			require.Equal(t, settle+time.Duration(i)*time.Second, was.resyncs[i])
 		}
-		require.InDelta(t, time.Hour/pause, len(f.resyncs), 2*first)
-		require.Equal(t, 3600, f.calls, "looks at rows do not wait for resyncs")
+		require.InDelta(t, time.Hour/pause, len(was.resyncs), 2*first)
+		require.Equal(t, 3600, was.calls, "looks at rows do not wait for resyncs")
 	})
 }
 
@@ -91,7 +108,6 @@ func TestRowsThatTheLoopDoesNotTakeAreLeftToAResync(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		f.fails = errors.New("no")
 		q.Verify(1)
-		time.Sleep(time.Second)
-		require.Equal(t, []time.Duration{settle}, f.resyncs)
+		require.Equal(t, asked{[]int{1}, 1, []time.Duration{settle}}, f.after(time.Second))
 	})
 }

@@ -195,7 +195,7 @@ func list[S desired.Spec](f *fixture, ops desired.Operations[S]) (found []*desir
 	return found
 }
 
-// differs returns the keys of the rows that are not as listed, in all tables.
+// differs returns the keys of the rows that are not as listed, in all tables. Get must say the same of each.
 func (f *fixture) differs() []string {
 	f.Helper()
 	return slices.Concat(differs(f, f.Links), differs(f, f.Addresses), differs(f, f.Routes), differs(f, f.Sysctls))
@@ -210,10 +210,17 @@ func differs[S desired.Spec](f *fixture, ops desired.Operations[S]) (keys []stri
 		before, twice := equal[key]
 		equal[key] = asked && row.Spec == found.Spec && found.Extra == "" && (before || !twice)
 	}
-	for row := range tableOf[S](f).All(f.in.DB.ReadTxn()) {
-		if key := row.Spec.Key(); !equal[key] {
+	txn := f.in.DB.ReadTxn()
+	for row := range tableOf[S](f).All(txn) {
+		key := row.Spec.Key()
+		if !equal[key] {
 			keys = append(keys, key)
 		}
+		found, ok, err := ops.Get(f.Context(), txn, row)
+		require.NoError(f, err, key)
+		_, listed := equal[key]
+		require.Equal(f, listed, ok, key)
+		require.Equal(f, equal[key], ok && found.Spec == row.Spec && found.Extra == "", "%s: Get finds %+v", key, found)
 	}
 	return keys
 }

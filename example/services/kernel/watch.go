@@ -82,8 +82,9 @@ func (t *Table) Changed(ctx context.Context) (Changes, error) {
 	defer context.AfterFunc(ctx, func() { deadline(time.Now()) })()
 	var c Changes
 	within := false // a transaction whose end has not come
+	lost := false   // and may never come
 	for {
-		whole := !within && (len(c.Slots) > 0 || c.Rules || c.More)
+		whole := lost || !within && (len(c.Slots) > 0 || c.Rules || c.More)
 		var n int
 		var err error
 		failed := t.events.raw.Read(func(fd uintptr) bool {
@@ -99,7 +100,7 @@ func (t *Table) Changed(ctx context.Context) (Changes, error) {
 			return c, nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOBUFS):
-			c.Rules, c.More, within = true, true, false
+			c.Rules, c.More, lost = true, true, true
 		case err != nil:
 			return c, fmt.Errorf("watch nftables: %w", os.NewSyscallError("recvfrom", err))
 		default:

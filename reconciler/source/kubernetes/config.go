@@ -9,7 +9,8 @@
 //   - A row is in the table when [source.State].Input has reached the resource version of its object. Bookmarks of the
 //     server move Input on while the kind does not change.
 //   - A watch that has ended goes on at the version where it was, after a random wait. Only if the server no longer has
-//     that version, or the watch has ended at once, the kind is listed again: then only differences are written.
+//     that version, the watch has ended at once, or on two of them nothing came, not even a bookmark, the kind is listed
+//     again: then only differences are written.
 //   - When the API server is away, or refuses, the rows stay. The state and the health of the sink say since when and
 //     why: connection refused, the verb and the resource that are forbidden, the error of TLS. The source tries again for
 //     as long as it takes, and waits as long as the server asks (429 with Retry-After).
@@ -68,7 +69,7 @@ type object interface {
 // Config is the configuration of a [Source] of the objects of a Kind, such as *corev1.Service.
 type Config[Kind object, Obj any] struct {
 	// Server is where the API server is, and who asks: as of rest.InClusterConfig, or of package clientcmd. Tokens and
-	// certificates in files are read again when they change. Required.
+	// certificates in files are read again when they change. Its Timeout is not used: it would end each watch. Required.
 	Server *rest.Config
 	// Scheme has Kind, and its list. Nil means that of client-go, which has all kinds of Kubernetes itself.
 	Scheme *runtime.Scheme
@@ -84,7 +85,8 @@ type Config[Kind object, Obj any] struct {
 	// key, or two with the same makes the object a bad object: the rows of its last good version stay. The object belongs
 	// to the function: rows may have parts of it, and keep in memory what they refer to. Rows is called by the goroutine
 	// of Run, without a lock, when an object changes, and for each object of a list. While it runs nothing else is
-	// applied. Required.
+	// applied: if that is for over ten seconds, the state and health of the sink name it. What it does not use of an
+	// object, such as its status, writes nothing when it changes. Required.
 	Rows func(Kind) ([]Obj, error)
 	// Sink writes the rows into the table. It belongs to this source alone, and is not closed by it. Its health is told of
 	// bad objects, too. Required.
@@ -93,7 +95,7 @@ type Config[Kind object, Obj any] struct {
 	// Backoff bounds the random wait before the server is asked again. It doubles with each attempt that fails, up to
 	// thirty times. Zero means 1 s.
 	Backoff time.Duration
-	// Log gets what the source does besides its work. Nil means none.
+	// Log gets lists, and what is not applied. Nil means none.
 	Log *slog.Logger
 }
 

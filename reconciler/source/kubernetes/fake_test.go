@@ -176,10 +176,12 @@ func (f *fakeServer) replace(uid string, at uint64) {
 	f.uid, f.objects = uid, map[string]*corev1.ConfigMap{}
 }
 
-func (f *fakeServer) setFail(fail func(string) error) {
+func (f *fakeServer) setFail(fail func(string) error) { f.set(func() { f.fail = fail }) }
+
+func (f *fakeServer) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fail = fail
+	change()
 }
 
 // times returns when something was asked.

@@ -157,7 +157,8 @@ func (s *Source[Kind, Obj]) Run(ctx context.Context) error {
 }
 
 // Loaded has the kind listed, and waits until what the server has now is in the table. It returns an error if that cannot
-// be: objects are bad or rejected, rows are held. While the source does not run, or the server is away, it waits.
+// be: objects are bad or rejected, rows are held. All else is in then. While the source does not run, or the server is
+// away, it waits, until ctx ends.
 func (s *Source[Kind, Obj]) Loaded(ctx context.Context) error {
 	done := make(chan error, 1)
 	for lists := s.lists; ; lists = nil {

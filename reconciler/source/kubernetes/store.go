@@ -119,6 +119,9 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 		}
 	}
 	s.cfg.Log.Info("Listed", "resource", s.cfg.Resource, "version", version, "objects", len(list), "replaced", replaced)
+	if s.unnamed != nil {
+		s.cfg.Log.Warn("The cluster is not known", "error", s.unnamed)
+	}
 	s.full, s.quiet = false, 0
 	err := s.write()
 	s.cfg.Sink.Connected() // even if the sink has refused the list
@@ -188,11 +191,18 @@ func (s *Source[Kind, Obj]) put(x *item[Obj]) {
 	key := keyOf(x)
 	delete(s.former, key)
 	if x.err != nil {
-		s.bad.Keep(key, fmt.Errorf("%s %s: %w", s.cfg.Resource, key, x.err), time.Now())
+		s.keep(&s.bad, key, fmt.Errorf("%s %s: %w", s.cfg.Resource, key, x.err))
 		return
 	}
 	s.bad.Forget(key)
 	s.want(key, x.CreationTimestamp.Unix(), x.rows)
+}
+
+// keep notes what is wrong with an object, or a row.
+func (s *Source[Kind, Obj]) keep(in *problems.Set, key string, err error) {
+	if in.Keep(key, err, time.Now()) {
+		s.cfg.Log.Warn("Not applied", "error", err)
+	}
 }
 
 // remove forgets an object.
@@ -224,8 +234,8 @@ func (s *Source[Kind, Obj]) changes() []source.Change[Obj] {
 		if first := at.First(2); len(first) < 2 {
 			s.shared.Forget(at.Key)
 		} else {
-			s.shared.Keep(at.Key, fmt.Errorf("%s %s: the row %s is that of %s, which is older, or has the lower name",
-				s.cfg.Resource, first[1].Of.Key, text.Key([]byte(at.Key)), first[0].Of.Key), time.Now())
+			s.keep(&s.shared, at.Key, fmt.Errorf("%s %s: the row %s is that of %s, which is older, or has the lower name",
+				s.cfg.Resource, first[1].Of.Key, text.Key([]byte(at.Key)), first[0].Of.Key))
 		}
 	}
 	s.gone = map[string]Obj{}
