@@ -26,6 +26,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/statekeel/statekeel/internal/tests/kubernetes/apiserver"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/kubernetes"
 )
@@ -35,7 +36,7 @@ import (
 
 func TestAnObjectThatLeavesTheSelectorHasNoRows(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in, other := namespace(t, client), namespace(t, client)
 	web := map[string]string{"app": "web-" + in}
 	put := func(in, value string, labels map[string]string) {
@@ -47,7 +48,7 @@ func TestAnObjectThatLeavesTheSelectorHasNoRows(t *testing.T) {
 		require.NoError(t, err)
 	}
 	put(in, "x", web)
-	f := follow(t, shared.config("admin"), "", rowsOf, func(cfg *kubernetes.Config[*corev1.ConfigMap, *row], _ *source.Config[*row]) {
+	f := follow(t, shared.Config("admin"), "", rowsOf, func(cfg *kubernetes.Config[*corev1.ConfigMap, *row], _ *source.Config[*row]) {
 		cfg.Labels = "app=" + web["app"]
 	})
 	f.requireRows("a/1=x")
@@ -69,11 +70,11 @@ func TestAnObjectThatLeavesTheSelectorHasNoRows(t *testing.T) {
 
 func TestAChangeThatMakesNoOtherRowWritesNothing(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	m.put("a", "1=x")
-	f := followMaps(t, shared.config("admin"), in)
+	f := followMaps(t, shared.Config("admin"), in)
 	f.requireRows("a/1=x")
 	before := f.revision()
 	for i := range 20 {
@@ -129,7 +130,7 @@ func TestTheRowsStayWhileAnAggregatedAPIIsNotAvailable(t *testing.T) {
 	const group = "away.example.org"
 	f := followKind(t, group, p.config("admin"))
 	before := f.revision()
-	api := shared.client(t).CoreV1().RESTClient()
+	api := shared.Client(t).CoreV1().RESTClient()
 	path := "/apis/apiregistration.k8s.io/v1/apiservices/v1." + group
 	require.NoError(t, api.Patch(types.MergePatchType).AbsPath(path).Body([]byte(`{
 		"metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
@@ -148,7 +149,7 @@ func TestTheRowsStayWhileAnAggregatedAPIIsNotAvailable(t *testing.T) {
 
 func TestTheRowsStayWhenRightsAreLost(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	m := mapsOf(t, client, in)
 	m.put("a", "1=x")
@@ -167,7 +168,7 @@ func TestTheRowsStayWhenRightsAreLost(t *testing.T) {
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	asUser := shared.config("admin")
+	asUser := shared.Config("admin")
 	asUser.Impersonate.UserName = user
 	theUser, err := clientset.NewForConfig(asUser)
 	require.NoError(t, err)
@@ -223,8 +224,8 @@ func TestTheRowsStayWhenRightsAreLost(t *testing.T) {
 
 func TestAStoreThatWasCompactedIsListedAgain(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	m := mapsOf(t, s.client(t), "default")
+	s := apiserver.Start(t)
+	m := mapsOf(t, s.Client(t), "default")
 	for i := range 20 {
 		m.put(fmt.Sprint("o", i), "1=x")
 	}
@@ -239,14 +240,9 @@ func TestAStoreThatWasCompactedIsListedAgain(t *testing.T) {
 	m.remove("o4")
 	m.put("o5", "1=y")
 	m.put("o5", "1=x")
-	list := first(m.client.List(t.Context(), metav1.ListOptions{}))
-	answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d/v3/kv/compaction", s.etcd), "application/json",
-		strings.NewReader(fmt.Sprintf(`{"revision": %q, "physical": true}`, list.ResourceVersion)))
-	require.NoError(t, err)
-	answer.Body.Close()
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	s.kill() // and its cache of changes
-	require.NoError(t, s.start())
+	require.NoError(t, s.Compact())
+	s.Kill() // and its cache of changes
+	require.NoError(t, s.Start())
 	p.setAnswer(nil)
 	m.followed(f)
 	require.Equal(t, 2, p.times("stream"))
@@ -256,7 +252,7 @@ func TestAStoreThatWasCompactedIsListedAgain(t *testing.T) {
 // The server has no cache of events: it streams no list of them, and sends hardly a bookmark.
 func TestAKindWithoutACacheIsFollowed(t *testing.T) {
 	t.Parallel()
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	put := func(name string) {
 		_, err := client.CoreV1().Events(in).Create(t.Context(), &corev1.Event{
@@ -285,7 +281,7 @@ func TestTheMemoryOfAList(t *testing.T) {
 	if n == 0 {
 		t.Skip(objectsVariable + " is not set")
 	}
-	client := shared.client(t)
+	client := shared.Client(t)
 	in := namespace(t, client)
 	slices := client.DiscoveryV1().EndpointSlices(in)
 	for i := range n {

@@ -89,7 +89,7 @@ func Start(t *testing.T) *Server {
 }
 
 // StartFor starts the server, until the test ends.
-func (s *Server) StartFor(t *testing.T) {
+func (s *Server) StartFor(t testing.TB) {
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Kill)
 }

@@ -130,6 +130,8 @@ type world struct {
 
 func (w *world) Helper() { w.T.Helper() }
 
+func (w *world) Context() context.Context { return w.T.Context() }
+
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{T: t, Network: nettest.NewNetwork(t), random: rand.New(rand.NewPCG(seed, 0)), server: apiserver.New(t.TempDir())}
 	w.server.In, w.server.Slices = w.Node.Try, 3
