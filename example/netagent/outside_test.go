@@ -34,7 +34,7 @@ func (p *process) ip(args string) {
 	})
 }
 
-// look returns what the namespace has of what the state small asks for.
+// look returns what the namespace has of what a state like small asks for.
 func (p *process) look() string {
 	p.Helper()
 	var bridge string
@@ -53,15 +53,17 @@ func (p *process) look() string {
 
 func TestWhatIsChangedByHandIsRepairedAtOnce(t *testing.T) {
 	t.Parallel()
-	p := start(t, write(t, small), never)
+	// A route for each of its changes: one that is changed again and again is contended.
+	more := "\n  - {dst: 10.3.0.0/16, via: 10.0.0.2}\n  - {dst: 10.4.0.0/16, via: 10.0.0.2}\n  - {dst: 10.5.0.0/16, dev: br0}"
+	p := start(t, write(t, strings.Replace(small, "table: 100}", "table: 100}"+more, 1)), never)
 	p.untilHealthy()
 	whole := p.look()
 	for _, change := range []string{
 		"route flush proto 83",
 		"route flush table 100",
-		"route del 10.1.0.0/16",
-		"route replace 10.1.0.0/16 via 10.0.0.3 proto 83",
-		"route add 10.1.0.0/16 via 10.0.0.3 metric 7 proto static",
+		"route del 10.3.0.0/16",
+		"route replace 10.4.0.0/16 via 10.0.0.3 proto 83",
+		"route add 10.5.0.0/16 via 10.0.0.3 metric 7 proto static",
 		"route add 10.66.0.0/16 via 10.0.0.3",
 		"addr del 10.0.0.1/24 dev br0",
 		"addr flush dev br0",
