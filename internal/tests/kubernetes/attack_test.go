@@ -317,7 +317,7 @@ func TestTheMemoryOfAList(t *testing.T) {
 		t.Logf("%s: %d objects: %.1f MiB stay; the first list takes up to %.1f MiB, another one %.1f MiB more",
 			mode, n, mib(stays), mib(cold), mib(again))
 		if mode == "streamed" {
-			require.Less(t, again, stays, "less than a second copy")
+			require.Less(t, again, 2*stays, "a second copy, and what is read ahead")
 		}
 		f.stop()
 		runtime.KeepAlive(f)

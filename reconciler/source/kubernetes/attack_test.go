@@ -300,7 +300,7 @@ func TestAFunctionThatHangsIsNamed(t *testing.T) {
 		e.pass(guard.LongAfter + time.Second)
 		state := e.sink.State()
 		require.False(e, state.Connected)
-		require.ErrorContains(e, state.Err, "Rows of configmaps default/hangs runs since "+began.UTC().Format("2006-01-02T15:04:05"))
+		require.ErrorContains(e, state.Err, "configmaps default/hangs: Rows runs since "+began.UTC().Format("2006-01-02T15:04:05"))
 		e.pass(time.Minute)
 		level, _, _ := e.health.Now()
 		require.Equal(e, "Degraded", string(level))

@@ -148,7 +148,7 @@ func (s *Source[Kind, Obj]) call(obj Kind) ([]Obj, error) {
 	since := time.Now()
 	long := time.AfterFunc(guard.LongAfter, func() {
 		defer close(told)
-		s.cfg.Sink.Disconnected(fmt.Errorf("Rows of %s %s runs since %s", s.cfg.Resource, keyOf(obj), text.Stamp(since)))
+		s.cfg.Sink.Disconnected(fmt.Errorf("%s %s: Rows runs since %s", s.cfg.Resource, keyOf(obj), text.Stamp(since)))
 	})
 	defer func() {
 		if !long.Stop() {
