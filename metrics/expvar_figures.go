@@ -60,6 +60,7 @@ type shown struct {
 	Paused          bool           `json:"paused"`
 	OldestUnapplied float64        `json:"oldest_unapplied_seconds"`
 	WriteToApplied  shownHistogram `json:"write_to_applied_seconds"`
+	InForce         shownHistogram `json:"in_force_seconds"`
 
 	Updates         shownOperation `json:"updates"`
 	Deletes         shownOperation `json:"deletes"`
@@ -127,6 +128,7 @@ func shownFigures(f *Figures, now time.Time) shown {
 		Paused:          f.Paused,
 		OldestUnapplied: f.UnappliedFor(now).Seconds(),
 		WriteToApplied:  shownValues(&f.Latency),
+		InForce:         shownValues(&f.InForce),
 
 		Updates:         shownResults(&f.Updates),
 		Deletes:         shownResults(&f.Deletes),

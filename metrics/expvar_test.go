@@ -71,6 +71,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 			"objects": 171, "states": {"retry": 172, "in flight": 179}, "unseen": 173,
 			"failing": 174, "blocked": 175, "unheld": 178, "breakers_open": 176, "stuck": 177, "paused": true,
 			"oldest_unapplied_seconds": 2.5, "write_to_applied_seconds": `+one("4")+`,
+			"in_force_seconds": `+one("256")+`,
 			"updates": {"done": 101, "failed": 102, "terminal": 103, "blocked": 104, "requeued": 105,
 				"duration_seconds": `+one("1")+`},
 			"deletes": {"done": 111, "failed": 112, "terminal": 113, "blocked": 114, "requeued": 115,
@@ -94,7 +95,7 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	var of map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
 	shown := of["agent.routing"]
-	require.Len(t, shown, 33)
+	require.Len(t, shown, 34)
 	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
 	assert.Equal(t, false, shown["paused"])
 	assert.Equal(t, map[string]any{}, shown["states"])

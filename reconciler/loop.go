@@ -32,6 +32,7 @@ import (
 // [RegisterConfig]. It implements [Reconciler] and [inspect.Controller]. Its exported methods are
 // safe from any goroutine.
 type Loop[Obj any] struct {
+	member
 	shared[Obj]
 	view   *view[Obj]
 	runner *runner[Obj]
@@ -125,6 +126,12 @@ type runner[Obj any] struct {
 	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over.
 	lastResync *inspect.Resync
 	hasLooked  bool
+	// left.none: the target has nothing that an earlier run has left. What it has is found by the first look, which has
+	// ended at the revision left.upTo.
+	left struct {
+		upTo statedb.Revision
+		none bool
+	}
 
 	this thisPass
 	// ops are the operations that were run in this pass, or finished by workers before it.

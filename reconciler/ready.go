@@ -147,7 +147,7 @@ func (l *Loop[Obj]) Ready(ctx context.Context) (inspect.Unapplied, error) {
 }
 
 // looksByItself reports whether the loop prunes or resyncs without being asked.
-func (l *Loop[Obj]) looksByItself() bool {
+func (l *shared[Obj]) looksByItself() bool {
 	cfg := &l.setup.cfg
 	return cfg.Lister != nil || cfg.Pruner != nil && l.settings.Load().PruneInterval > 0
 }
@@ -172,7 +172,8 @@ func (r *runner[Obj]) noteLook(err error) {
 	// Objects that are left alone have no usable key. All others were judged.
 	over := err == nil || errors.Is(err, resync.ErrLeftAlone)
 	if over && !r.hasLooked {
-		r.hasLooked = true
+		// The deletions of orphans come after what the table has.
+		r.hasLooked, r.left.upTo = true, r.shared.rows.Revision()+1
 		close(r.shared.life.looked)
 	}
 }

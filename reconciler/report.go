@@ -13,6 +13,7 @@ import (
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -29,7 +30,11 @@ var noHealth = health.None
 func (r *runner[Obj]) account(round *inspect.Round) {
 	setClasses(r.shared.rows, r.ops)
 	now := r.publishState()
-	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now())
+	var origins *inputs.Origins
+	if of := r.shared.rows; len(r.ops) > 0 {
+		origins = inputs.OriginsOf(of.DB, of.DB.ReadTxn(), of.Table.Name())
+	}
+	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now(), origins)
 	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
 		r.reports.metrics.ReconciliationErrors(failed, now.health.Failing)
 	}

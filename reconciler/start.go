@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/blocked"
+	"github.com/statekeel/statekeel/internal/chain"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/guard"
@@ -47,6 +48,7 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 		return nil, err
 	}
 	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{looked: make(chan struct{}), ended: make(chan struct{})}}}
+	l.member = chain.NewMember(part[Obj]{l})
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	l.calls.pause.Store(&pause[Obj]{})

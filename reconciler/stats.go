@@ -11,6 +11,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -31,7 +32,9 @@ type stats[Obj any] struct {
 
 // addRound adds a round that began at a time, and its operations. The failures have their classes. It returns how many
 // of the operations failed.
-func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration) (failed int) {
+func (s *stats[Obj]) addRound(
+	round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration, origins *inputs.Origins,
+) (failed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range ops {
@@ -45,6 +48,9 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 		}
 	}
 	s.addLatencies(ops, at)
+	if origins != nil {
+		s.addInForce(ops, origins)
+	}
 	f := &s.figures
 	if len(ops) > 0 {
 		f.Rounds.Observe((at - began).Seconds())
@@ -113,6 +119,21 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 		n++
 	}
 	s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
+}
+
+// addInForce counts how long ago the changes were made, at the beginning of the chain, that
+// those follow from that were applied. The caller holds the lock.
+func (s *stats[Obj]) addInForce(ops []core.Operation[Obj], origins *inputs.Origins) {
+	now := time.Now()
+	for i := range ops {
+		op := &ops[i]
+		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost {
+			continue
+		}
+		if at, known := origins.Of(op.RowRevision); known {
+			s.figures.InForce.Observe(max(0, now.Sub(at)).Seconds())
+		}
+	}
 }
 
 // addPrune counts the prune or resync of a round.

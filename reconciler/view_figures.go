@@ -128,7 +128,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	b.mu.Lock()
 	f := b.figures
 	for _, h := range []*metrics.Histogram{
-		&f.Updates.Durations, &f.Deletes.Durations, &f.Latency, &f.Rounds, &f.CommitSizes, &f.CommitDurations, &f.Prunes,
+		&f.Updates.Durations, &f.Deletes.Durations, &f.Latency, &f.InForce, &f.Rounds, &f.CommitSizes, &f.CommitDurations, &f.Prunes,
 	} {
 		*h = h.Clone()
 	}

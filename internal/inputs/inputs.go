@@ -7,6 +7,7 @@
 package inputs
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -143,6 +144,19 @@ func All(db *statedb.DB) iter.Seq2[string, *Input] {
 	}
 }
 
+// DerivedFrom returns the names of the tables that are derived from a table, by derivations that were not released; none if db is nil.
+func DerivedFrom(db *statedb.DB, table string) (outputs []string) {
+	if db == nil {
+		return nil
+	}
+	for output, input := range All(db) {
+		if input.Name == table && input.claim != nil && input.claim.derived {
+			outputs = append(outputs, output)
+		}
+	}
+	return outputs
+}
+
 // isReleased reports whether the user of the input has ended.
 func (i *Input) isReleased() bool { return i.claim != nil && !i.claim.live.Load() }
 
@@ -170,6 +184,22 @@ func (t *Table) Get(txn statedb.ReadTxn, name string) (input *Input, found bool)
 func (t *Table) Watch(txn statedb.ReadTxn, name string) (input *Input, changed <-chan struct{}, found bool) {
 	input, _, changed, found = t.rows.GetWatch(txn, byName(name))
 	return input, changed, found
+}
+
+// Await waits until the objects include the revision least of an input, and returns the input with a channel that is
+// closed when it changes. The error is that of ctx.
+func (t *Table) Await(ctx context.Context, db *statedb.DB, name string, least uint64) (*Input, <-chan struct{}, error) {
+	for {
+		input, changed, found := t.Watch(db.ReadTxn(), name)
+		if found && input.Input >= least {
+			return input, changed, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
 }
 
 // Publish writes that the objects include the revision in of the input from the revision out of their
@@ -213,6 +243,10 @@ type Claim struct {
 	// only reports whether there may be no other input with a claim. derived: the name is that of a table that the
 	// objects are derived from.
 	only, derived bool
+	// origins are those of the rows of the table, the same for all claims of a derivation.
+	origins *Origins
+	// succeeds: the name had another user before.
+	succeeds bool
 	// initialized ends the initialiser; nil if it has ended. It is read and written under the lock of
 	// the table of inputs.
 	initialized func(statedb.WriteTxn)
@@ -241,8 +275,9 @@ func (t *Table) ClaimTables(db *statedb.DB, wtxn statedb.WriteTxn, objects Objec
 	if circle := circle(db, names, strings.TrimSuffix(t.rows.Name(), suffix)); circle != nil {
 		return nil, fmt.Errorf("it would be derived from itself: %s", strings.Join(circle, " from "))
 	}
+	origins := new(Origins)
 	for _, name := range names {
-		claim, err := t.claim(wtxn, objects, name, &Claim{only: true, derived: true}, claims)
+		claim, err := t.claim(wtxn, objects, name, &Claim{only: true, derived: true, origins: origins}, claims)
 		if err != nil {
 			claims.Release()
 			return nil, err
@@ -286,6 +321,11 @@ func (c Claims) Initialized(wtxn statedb.WriteTxn) {
 	}
 }
 
+// Succeed reports whether the table was derived from one of the tables before.
+func (c Claims) Succeed() bool {
+	return slices.ContainsFunc(c, func(one *Claim) bool { return one.succeeds })
+}
+
 // Release is [Claim.Release] for each.
 func (c Claims) Release() {
 	for _, claim := range c {
@@ -300,7 +340,7 @@ func (t *Table) claim(wtxn statedb.WriteTxn, objects Objects, name string, claim
 		case row.claim == nil || slices.Contains(with, row.claim):
 		case !row.claim.live.Load():
 			if row.Name == name {
-				claim.initialized = row.claim.initialized
+				claim.initialized, claim.succeeds = row.claim.initialized, true
 			}
 		case row.Name == name:
 			return nil, fmt.Errorf("another input with the name %q is open", name)

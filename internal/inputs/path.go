@@ -124,13 +124,9 @@ func (p Path) Next(ctx context.Context) Included {
 			if i == 0 {
 				least = 1
 			}
-			row, changed, has := step.table.Watch(p.DB.ReadTxn(), writer)
-			for ; !has || row.Input < least; row, changed, has = step.table.Watch(p.DB.ReadTxn(), writer) {
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return Included{}
-				}
+			row, changed, err := step.table.Await(ctx, p.DB, writer, least)
+			if err != nil {
+				return Included{}
 			}
 			if i == 0 {
 				found.Revision = row.Input

@@ -56,6 +56,8 @@ func Commands() []Command {
 			Summary: "Explain why an object is, or is not, reconciled",
 			Detail: []string{
 				"Prints the state and its reason, then times, error, next attempt and what the object waits for, then its latest operations. An object that is neither in the table nor tracked is absent, which is not an error of the command.",
+				"",
+				"For a row from which others are derived it also prints whether it is in force, down to the targets, and if not, which objects of which tables hold it up, and why.",
 			},
 			Examples: []string{"reconciler/explain routes 10.0.0.0/24"},
 		},
@@ -171,7 +173,31 @@ func show(ctx context.Context, in *Input) (Answer, error) {
 
 func explain(ctx context.Context, in *Input) (Answer, error) {
 	e := in.Reconciler.Explain(ctx, in.Key[0])
+	if f := inForce(ctx, in); f != nil {
+		e.InForce = f
+	}
 	return Answer{Data: e, Reports: []text.Report{e.Report()}}, nil
+}
+
+// inForce tells whether a row of the table of a derivation is in force, or a row TABLE/KEY of one that it joins; nil for
+// a reconciler, which explains all that there is to say, and for what is no such row.
+func inForce(ctx context.Context, in *Input) *inspect.InForce {
+	table, key := in.Reconciler.ID().Table, in.Key[0]
+	isDerivation := func(c inspect.Controller) bool {
+		_, is := c.(inspect.LoopController)
+		return !is && c.ID().Table == table
+	}
+	if !slices.ContainsFunc(in.Registry.All(), isDerivation) {
+		return nil
+	}
+	f, err := in.Registry.InForce(ctx, table, key)
+	if further, rest, is := strings.Cut(key, "/"); err == nil && !f.Found && f.Yes && is {
+		f, err = in.Registry.InForce(ctx, further, rest)
+	}
+	if err != nil || !f.Found && f.Yes {
+		return nil
+	}
+	return &f
 }
 
 // Statuses are the values of [inspect.ObjectQuery].Status; without one all rows are listed.

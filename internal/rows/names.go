@@ -98,6 +98,17 @@ func (r *Rows[Obj]) Named(txn statedb.ReadTxn, text string) (row Obj, revision s
 	return row, revision, found
 }
 
+// Find is [Rows.Named] with the key. If there is no such row, that is the most likely one, and the revision is the table's.
+func (r *Rows[Obj]) Find(txn statedb.ReadTxn, text string) (key index.Key, revision statedb.Revision, found bool) {
+	keys := r.Keys(text)
+	for _, key := range keys {
+		if _, revision, found = r.ByKey(txn, key); found {
+			return key, revision, true
+		}
+	}
+	return keys[0], r.Table.Revision(txn), false
+}
+
 // Names returns the names of up to limit rows that begin with a prefix, of the first rows of the table, at
 // most scan.
 func (r *Rows[Obj]) Names(prefix string, limit, scan int) (names []string) {

@@ -48,6 +48,7 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 			`released_total`:                      122,
 			`refreshes_total`:                     123,
 			`write_to_applied_seconds_sum`:        4,
+			`in_force_seconds_sum`:                256,
 			`panics_total`:                        131,
 			`timeouts_total`:                      132,
 			`breaker_openings_total`:              134,

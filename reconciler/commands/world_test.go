@@ -94,6 +94,7 @@ type world struct {
 
 	source *source.Sink[*machine]
 	lists  uint64
+	apps   statedb.RWTable[*machine]
 
 	machines managed.Writer[*machine]
 	cloud    *cloud
@@ -143,6 +144,8 @@ func (w *world) commands() map[string]script.Cmd {
 		"remove":      harness.Command("Delete routes", "name...", w.remove),
 		"fill":        harness.Command("Replace what the source of the routes has", "name=value...", w.fill),
 		"reject":      harness.Command("Report a problem of the source", "text name...", w.reject),
+		"derive":      harness.Command("Derive the routes from apps", "", w.chain),
+		"apps":        harness.Command("Set the apps", "name=size...", w.setApps),
 		"outcome":     harness.Command("Set what operations on a route return", "name|* outcome [text]", w.target.setOutcome),
 		"release":     harness.Command("Release blocked and hanging operations", "", w.target.releaseAll),
 		"expect-ops":  harness.Command("Compare the operations since the last comparison", "op...", w.target.expect),

@@ -18,11 +18,13 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/chain"
 	"github.com/statekeel/statekeel/internal/changes"
 	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
@@ -62,6 +64,7 @@ type Config[Out any] struct {
 // date. It implements [inspect.Controller]; the objects are the rows of the input. Its methods are
 // safe from any goroutine, but not from the functions of the derivation.
 type Derived[In, Out any] struct {
+	member
 	cfg    Config[Out]
 	in     *rows.Rows[In]
 	out    *rows.Rows[Out]
@@ -104,6 +107,13 @@ type Derived[In, Out any] struct {
 	wroteLast   statedb.Revision
 	reached     reached
 
+	// began is when the last round began, and changed by when the changes were made that it may have read.
+	began, changed time.Time
+	// settled: the last round has ended, so that the output is what claims and edges say. times has when revisions of the
+	// tables were derived.
+	settled bool
+	times   []ledger.Times
+
 	// function is the function of the program that the run has called.
 	function guard.Running
 	// reporting guards reported.
@@ -118,7 +128,9 @@ type Derived[In, Out any] struct {
 	// late: a reader was used after its call, so that what the running call has looked up is in doubt.
 	late     bool
 	calls    calls
-	progress settled
+	progress settledUpTo
+	// questions are called between two rounds.
+	questions []func()
 }
 
 // reached is what the table of inputs says, if told is true: the sum of the revisions of the inputs that the
@@ -129,8 +141,8 @@ type reached struct {
 	failed int
 }
 
-// settled is what a derivation has reached.
-type settled struct {
+// settledUpTo is what a derivation has reached.
+type settledUpTo struct {
 	// condition is one of NotStarted, Running and Stopped.
 	condition inspect.Condition
 	started   time.Time
@@ -268,12 +280,13 @@ func build[In, Out any](
 		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
 		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
-		progress: settled{
+		progress: settledUpTo{
 			condition: inspect.ConditionNotStarted, read: make([]statedb.Revision, len(tables)), changed: make(chan struct{}),
 			calls: make([]int, len(tables)),
 		},
 	}
-	d.joins.late = d.usedLate
+	d.joins.late, d.joins.lose, d.member = d.usedLate, d.lose, chain.NewMember(part[In, Out]{d})
+	d.times = make([]ledger.Times, len(tables))
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
@@ -345,6 +358,9 @@ func (d *Derived[In, Out]) open() (err error) {
 		return err
 	}
 	wtxn.Commit()
+	if d.claim.Succeed() {
+		d.joins.lost.Forget()
+	}
 	return nil
 }
 

@@ -122,6 +122,10 @@ type joins struct {
 	last statedb.ReadTxn
 	// late is called for a look-up after the call for the input row with this key.
 	late func(key string)
+	// round is the number of the present round. lost has what came apart; lose adds to it.
+	round uint64
+	lost  edges.Lost
+	lose  func(s edges.Subject, target string)
 }
 
 // following is a [changes.Table] of rows of any type.
@@ -147,6 +151,10 @@ type further interface {
 	named(txn statedb.ReadTxn, name string) (key string, what []edges.Lookup, revision statedb.Revision, found bool)
 	// name returns the key of a row as TABLE/KEY.
 	name(key string) string
+	// find returns the row that a text names, as rows.Rows.Find does, with its name. lookupsOf returns the look-ups that
+	// find the row that a snapshot has under a key; none if it has none.
+	find(txn statedb.ReadTxn, text string) (key index.Key, revision statedb.Revision, name string, found bool)
+	lookupsOf(txn statedb.ReadTxn, key string) (what []edges.Lookup, err error)
 }
 
 func (j *Joined[Row, Key]) meta() statedb.TableMeta { return j.table.Table }
@@ -180,6 +188,7 @@ func (j *Joined[Row, Key]) gather(txn statedb.ReadTxn, log *slog.Logger, changed
 		if all != nil {
 			for row := range j.of.edges.RowsOf(j.number) {
 				j.of.again[row] = all
+				j.of.lose(edges.FurtherRow(j.number, all.Key), row)
 			}
 		}
 	}()
@@ -210,6 +219,7 @@ func (j *Joined[Row, Key]) changed(change statedb.Change[Row], by *edges.Cause, 
 	}
 	if old, _, had := j.rows.ByKey(j.of.last, index.Key(key)); had && complete {
 		_, more, failed := j.lookups(old, log)
+		j.loseReaders(key, more, what)
 		what, complete = append(what, more...), failed == nil
 	}
 	for _, one := range what {
@@ -218,6 +228,23 @@ func (j *Joined[Row, Key]) changed(change statedb.Change[Row], by *edges.Cause, 
 		}
 	}
 	return complete, err
+}
+
+// loseReaders notes that input rows no longer depend on a row with a key: those that found it by the look-ups of before,
+// and not of now, or did once and made another look-up since.
+func (j *Joined[Row, Key]) loseReaders(key string, before, now []edges.Lookup) {
+	subject := edges.FurtherRow(j.number, key)
+	for _, one := range before {
+		if slices.Contains(now, one) {
+			continue
+		}
+		for row := range j.of.edges.Rows(one) {
+			j.of.lose(subject, row)
+		}
+		for row := range j.of.lost.Of(edges.LookedUp(one)) {
+			j.of.lose(subject, row)
+		}
+	}
 }
 
 // lookups returns the key of a row, and the look-ups that find it. The error is a panic of an index.
@@ -260,4 +287,18 @@ func (j *Joined[Row, Key]) named(
 
 func (j *Joined[Row, Key]) name(key string) string {
 	return j.table.Name() + "/" + j.rows.KeyName(index.Key(key))
+}
+
+func (j *Joined[Row, Key]) find(
+	txn statedb.ReadTxn, text string,
+) (key index.Key, revision statedb.Revision, name string, found bool) {
+	key, revision, found = j.rows.Find(txn, text)
+	return key, revision, j.rows.KeyName(key), found
+}
+
+func (j *Joined[Row, Key]) lookupsOf(txn statedb.ReadTxn, key string) (what []edges.Lookup, err error) {
+	if row, _, found := j.rows.ByKey(txn, index.Key(key)); found {
+		_, what, err = j.lookups(row, nil)
+	}
+	return what, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/text"
@@ -55,7 +56,7 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	return fmt.Errorf("%s: %w", d.cfg.Name, guard.ErrGoexit)
 }
 
-// keepReporting tells health of a function of the program that hangs.
+// keepReporting tells health of a function of the program that hangs, and sweeps.
 func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health) {
 	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
@@ -63,6 +64,7 @@ func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health
 		select {
 		case <-again.C:
 			d.report(health)
+			d.sweep(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -82,16 +84,27 @@ func (d *Derived[In, Out]) hangs() string {
 func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
 		news := d.round(ctx)
+		d.answer()
 		d.report(health)
 		if d.recheck == nil && (d.wrong.Len() > 0 || len(d.joins.further) > 0) {
 			// With further inputs also so that an old snapshot is not kept for long: it has rows of all tables.
 			d.recheck = time.After(recheckAfter)
 		}
 		cases := []reflect.SelectCase{receive(d.recheck), receive(ctx.Done()), receive(d.wake)}
+		waited := true
 		for _, closed := range news {
 			cases = append(cases, receive(closed))
+			select {
+			case <-closed:
+				waited = false
+			default:
+			}
 		}
-		if chosen, _, _ := reflect.Select(cases); chosen == 0 {
+		chosen, _, _ := reflect.Select(cases)
+		if d.changed = d.began; waited {
+			d.changed = time.Now()
+		}
+		if chosen == 0 {
 			d.recheck = nil
 			d.ask(func(c *calls) { c.again.add(again{places: marked(d.wrong.Keys())}) })
 		}
@@ -118,6 +131,9 @@ func (d *Derived[In, Out]) end() {
 	if d.cfg.Registry != nil {
 		d.cfg.Registry.Remove(d)
 	}
+	d.mu.Lock()
+	d.questions = nil
+	d.mu.Unlock()
 	d.disconnect()
 	d.stopped()
 }
@@ -139,9 +155,11 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 	if paused {
 		return nil
 	}
+	d.began = time.Now()
 	txn := d.cfg.DB.ReadTxn()
 	ready, partial := true, false
 	d.at = 0
+	origin := d.origin(txn)
 	for i, table := range d.tables {
 		d.read[i] = table.Revision(txn)
 		d.at += d.read[i]
@@ -168,11 +186,27 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 	if asked.compareAll {
 		d.compareAll()
 	}
+	d.claim.Origins().Note(d.output.Revision(txn), origin)
 	d.write(ctx, ready)
 	for _, table := range d.followed {
 		news = append(news, table.More(txn))
 	}
 	return news
+}
+
+// origin returns when the oldest of the changes was made that a snapshot has and the last round has not read: in a table
+// that is derived, too, what its row follows from, and else when the run woke, or the round before it began.
+func (d *Derived[In, Out]) origin(txn statedb.ReadTxn) time.Time {
+	at := cmp.Or(d.changed, d.began)
+	for i, table := range d.tables {
+		if table.Revision(txn) == d.read[i] {
+			continue
+		}
+		if made, known := inputs.OriginsOf(d.cfg.DB, txn, table.Name()).Of(d.read[i] + 1); known && made.Before(at) {
+			at = made
+		}
+	}
+	return at
 }
 
 // gather waits until all iterators know of a snapshot, and then has input rows derived again that have looked up what
@@ -183,6 +217,8 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 			return false
 		}
 	}
+	d.settled = false
+	d.joins.round++
 	failed := map[string]bool{} // of a row that several further inputs have
 	defer d.function.End()
 	for _, one := range d.joins.further {
@@ -292,6 +328,10 @@ func (d *Derived[In, Out]) take(
 ) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var lookups []edges.Lookup
+	if before := d.joins.edges.Of(key); before != nil {
+		lookups = before.Lookups(before.Len())
+	}
 	switch {
 	case deleted:
 		d.joins.edges.Drop(key)
@@ -306,12 +346,15 @@ func (d *Derived[In, Out]) take(
 		}
 		d.joins.edges.Put(key, r.what, fail != nil, by)
 	}
+	d.loseEdges(key, lookups)
 	if fail != nil {
 		d.keep(key, fail) // what was derived before stays
 		return
 	}
 	d.progress.derived++
+	wanted := d.claims.Of(key)
 	d.claims.Put(key, row, rank, wants)
+	d.losePlaces(key, wanted)
 	if deleted || len(wants) > 0 {
 		delete(d.nothing, key)
 	} else if !d.pruned {

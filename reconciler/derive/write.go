@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/claims"
+	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
@@ -96,6 +97,7 @@ func (d *Derived[In, Out]) touchUnwanted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range unwanted {
+		d.lose(edges.Unknown(), key)
 		d.claims.Touch(d.claims.Place(key))
 	}
 }
@@ -295,11 +297,13 @@ func (d *Derived[In, Out]) settle() {
 		copy(d.progress.read, d.read)
 		d.progress.at, d.progress.errors = d.at, errors
 		d.progress.tell()
+		d.noteTimes()
 	}
+	d.settled = true
 }
 
 // tell wakes those who wait.
-func (s *settled) tell() {
+func (s *settledUpTo) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

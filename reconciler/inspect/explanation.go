@@ -48,6 +48,10 @@ type Explanation struct {
 	Group  string `json:"group,omitempty"`
 	Holder string `json:"holder,omitempty"`
 
+	// InForce tells whether what the row says is in force. Only the command reconciler/explain sets it, for a row from which
+	// others are derived.
+	InForce *InForce `json:"in_force,omitempty"`
+
 	// Notes are facts about the whole reconciler that matter to the object, such as an open breaker.
 	Notes []string `json:"notes,omitempty"`
 	// Operations are the latest ten operations on the object in the journal, the latest last.

@@ -13,12 +13,14 @@ import (
 
 	"github.com/cilium/hive/cell"
 
+	"github.com/statekeel/statekeel/internal/chain"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
 // Registry holds the running reconcilers and sources of a program. The zero value is empty and ready for use. Its
 // methods are safe from any goroutine.
 type Registry struct {
+	holder
 	mu      sync.Mutex
 	all     []Controller // without duplicates, in the order in which they were added
 	numbers map[Controller]int
@@ -45,6 +47,7 @@ func (r *Registry) Add(i Controller) {
 	r.added++
 	r.numbers[i] = r.added
 	r.all = append(r.all, i)
+	chain.PartsOf(r).Join(partOf(i))
 }
 
 // Remove removes a reconciler. It does nothing if the reconciler is not there.
@@ -54,6 +57,7 @@ func (r *Registry) Remove(i Controller) {
 	if at := slices.Index(r.all, i); at >= 0 {
 		r.all = slices.Delete(r.all, at, at+1)
 		delete(r.numbers, i)
+		chain.PartsOf(r).Leave(partOf(i))
 	}
 }
 

@@ -60,9 +60,12 @@ func (e Explanation) Report() text.Report {
 	for _, note := range e.Notes {
 		r.Field("note", text.Value{Text: text.Printable(note)})
 	}
+	if e.InForce != nil {
+		e.InForce.report(&r)
+	}
 	operations := OperationsTable(e.Operations, e.At)
 	operations.Caption, operations.Empty = "Its latest operations", ""
-	r.Tables = []text.Table{operations.Without("Key")}
+	r.Tables = append(r.Tables, operations.Without("Key"))
 	return r
 }
 

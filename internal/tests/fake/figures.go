@@ -28,7 +28,7 @@ func Figures() metrics.Figures {
 		Deletes: metrics.OperationFigures{
 			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: Histogram(2),
 		},
-		Retries: 121, Released: 122, Refreshes: 123, Latency: Histogram(4),
+		Retries: 121, Released: 122, Refreshes: 123, Latency: Histogram(4), InForce: Histogram(256),
 		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
 		Rounds: Histogram(8), CommitSizes: Histogram(16), CommitDurations: Histogram(32),
 		Lost: 141, Conflicts: 142,

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+// chained is a chain: wishes, routes, rules, and a loop, which calls decide in each operation.
+type chained struct {
+	*joined
+	first  *derived
+	second *derive.Derived[*route, *rule]
+	loop   *reconciler.Loop[*rule]
+	rules  statedb.RWTable[*rule]
+	target *reconcilertest.Target[*rule]
+}
+
+func withChain(e *joined) *chained {
+	first := e.made(derive.EachOf(e.cfg, e.wishes.ToTable(), e.routes, e.selects, e.label, e.zone))
+	return withFirst(e, first)
+}
+
+func withFirst(e *joined, first *derived) *chained {
+	c := &chained{joined: e, first: first, rules: newTable(e.env, "rules", byRule)}
+	var err error
+	c.second, err = derive.Each(derive.Config[*rule]{
+		DB: e.db, Registry: e.cfg.Registry, Same: func(current, derived *rule) bool { return current.Want == derived.Want },
+	}, e.routes.ToTable(), c.rules, rulesOf)
+	require.NoError(e, err)
+	e.Cleanup(c.second.Close)
+	c.target = reconcilertest.NewTarget[*rule](func(r *rule) string { return r.Key }, nil)
+	options := []reconciler.Option{reconciler.WithRetry(100*time.Millisecond, time.Second)}
+	if e.cfg.Registry != nil {
+		options = append(options, reconciler.WithRegistry(e.cfg.Registry))
+	}
+	c.loop, err = reconciler.New(reconciler.Config[*rule]{DB: e.db, Table: c.rules, Operations: c.target, Options: options})
+	require.NoError(e, err)
+	return c
+}
+
+func (c *chained) start() {
+	reconcilertest.Go(c, c.loop.Run)
+	reconcilertest.Go(c, c.second.Run)
+	reconcilertest.Go(c, c.first.Run)
+}
+
+// fails has the operations on some rules fail.
+func (c *chained) fails(keys ...string) {
+	c.target.Decide(func(_ context.Context, call reconcilertest.Call[*rule]) error {
+		for _, key := range keys {
+			if call.Key == key {
+				return errors.New("no such device")
+			}
+		}
+		return nil
+	})
+}
+
+// force returns what holds up a row, in one line each; none if it is in force.
+func (c *chained) force(table, key string) (held []string) {
+	f, err := c.registry.InForce(c.Context(), table, key)
+	require.NoError(c, err)
+	for _, x := range f.HeldUpBy {
+		held = append(held, fmt.Sprintf("%s of %s: %s: %s: %s", x.Key, x.Table, x.State, x.Why, x.Error))
+	}
+	require.Equal(c, f.Yes, len(held) == 0)
+	return held
+}
+
+func TestRowsOfAllInputsOfAJoinAreInForceOrSayWhyNot(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		c.start()
+		c.fails("a:p/in")
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "m"}, &wish{Name: "none", Places: "x"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"}, &pod{"q", "m", "1"})
+		})
+		refused := []string{"a:p/in of rules: retry: it has failed 1 time in a row and waits for its retry: no such device"}
+		require.Equal(e, refused, c.force("wishes", "a"))
+		require.Equal(e, refused, c.force("pods", "p"))
+		require.Equal(e, refused, c.force("routes", "a:p"))
+		require.Empty(e, c.force("wishes", "b"))
+		require.Empty(e, c.force("pods", "q"))
+		require.Empty(e, c.force("wishes", "none"), "it derives nothing")
+		require.Empty(e, c.force("wishes", "absent"))
+
+		// The pod leaves the wish, whose rule cannot be deleted: it is the change of both.
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "m", "2"}) })
+		for _, row := range []struct{ table, key string }{{"pods", "p"}, {"wishes", "a"}, {"routes", "a:p"}} {
+			held := c.force(row.table, row.key)
+			require.Len(e, held, 1)
+			require.Contains(e, held[0], "a:p/in of rules: retry")
+		}
+		require.Empty(e, c.force("wishes", "b"))
+		c.fails()
+		time.Sleep(10 * time.Second)
+		require.Empty(e, c.force("pods", "p"))
+		require.Empty(e, c.force("wishes", "a"))
+
+		// A function that fails, at either derivation.
+		e.put(&wish{Name: "a", Places: "l", Fail: "error"})
+		require.Contains(e, c.force("wishes", "a")[0], "a of wishes: terminal: its function failed")
+		require.Empty(e, c.force("wishes", "b"))
+		_, err := e.registry.InForce(e.Context(), "nodes", "a")
+		require.NoError(e, err)
+		_, err = e.registry.InForce(e.Context(), "nothing", "a")
+		require.ErrorIs(e, err, inspect.ErrNoReconciler)
+	})
+}
+
+func TestRowThatLosesIsNotInForce(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		e.best().Close()
+		c := withFirst(e, e.best())
+		c.start()
+		e.put(&wish{Name: "a", Places: "x y", Metric: 2}, &wish{Name: "b", Places: "x", Metric: 4})
+		// The derivation succeeds another one: it has to see once that all is in force.
+		require.Contains(e, c.force("wishes", "a")[0], "which rows followed from it before is not remembered")
+		time.Sleep(11 * time.Second)
+		require.Empty(e, c.force("wishes", "a"))
+		require.Equal(e, []string{`b of wishes: done: row x of table "routes" is that of a: `}, c.force("wishes", "b"))
+	})
+}
+
+func TestPartThatDoesNotRunHoldsUpWhatFollows(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		stop := reconcilertest.Go(e, c.first.Run)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		require.Equal(e, []string{" of routes: unknown: no reconciler and no derivation of the registry works on this table: "}, c.force("wishes", "a"))
+		reconcilertest.Go(e, c.second.Run)
+		synctest.Wait()
+		require.Equal(e, []string{" of rules: unknown: no reconciler and no derivation of the registry works on this table: "}, c.force("wishes", "a"))
+		reconcilertest.Go(e, c.loop.Run)
+		synctest.Wait()
+		require.Empty(e, c.force("wishes", "a"))
+		stop()
+		require.Empty(e, c.force("routes", "a:p"))
+		_, err := e.registry.InForce(e.Context(), "wishes", "a")
+		require.ErrorIs(e, err, inspect.ErrNoReconciler)
+	})
+}
+
+func TestWaitForARowEndsWhenTheLastOfItIsApplied(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		c.start()
+		c.fails("a:p/in")
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		ctx, cancel := context.WithTimeout(e.Context(), 10*time.Second)
+		defer cancel()
+		f, err := e.registry.WaitInForce(ctx, "wishes", "a")
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.ErrorContains(e, err, `a of table "wishes" is not in force: held up by a:p/in of table "rules": retry: it has failed`)
+		require.False(e, f.Yes)
+		healed := time.Now().Add(3 * time.Second)
+		time.AfterFunc(3*time.Second, func() { c.fails() })
+		f, err = e.registry.WaitInForce(e.Context(), "pods", "p")
+		require.NoError(e, err)
+		require.True(e, f.Yes)
+		require.False(e, time.Now().Before(healed))
+		require.Less(e, time.Since(healed), 2*time.Second, "the next retry")
+		require.False(e, f.Since.Before(healed))
+	})
+}
+
+// The time counts from the change of the first table, also over a derivation that was behind.
+func TestLatencyCountsFromTheBeginningOfTheChain(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		c.start()
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		c.second.Pause()
+		e.put(&wish{Name: "a", Places: "l"})
+		time.Sleep(5 * time.Second)
+		c.second.Resume()
+		synctest.Wait()
+		h := c.loop.Figures().InForce
+		require.EqualValues(e, 1, h.Count)
+		require.InDelta(e, 5, h.Sum, 0.5)
+		c.fails("a:p/in")
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		time.Sleep(2 * time.Second)
+		c.fails()
+		time.Sleep(2 * time.Second)
+		h = c.loop.Figures().InForce
+		require.EqualValues(e, 2, h.Count)
+		require.InDelta(e, 5+2.5, h.Sum, 1)
+	})
+}
