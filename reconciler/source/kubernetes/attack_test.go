@@ -188,6 +188,28 @@ func TestAListThatExpiresWhileItStreamsBeginsAgain(t *testing.T) {
 	})
 }
 
+// A server that comes back may take a watch, and then say that the version is too old.
+func TestAWatchThatEndsAtOnceIsNoConnection(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.pass(5 * time.Second)
+		e.server.setFail(always(errRefused))
+		e.server.cut(watch.Event{})
+		e.pass(2 * time.Minute)
+		ends := 0
+		e.server.setFail(func(what string) error {
+			if ends++; what == "watch" && ends < 20 {
+				time.AfterFunc(time.Millisecond, func() {
+					e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old").ErrStatus})
+				})
+			}
+			return nil
+		})
+		e.pass(5 * time.Minute)
+		require.Equal(e, 1, strings.Count(e.log.String(), "source disconnected"), e.log)
+		require.Equal(e, 2, strings.Count(e.log.String(), "source connected"), e.log)
+	})
+}
+
 // The server sends no bookmarks for a kind that it has no cache of, such as events.
 func TestAQuietKindWithoutBookmarksIsNotAway(t *testing.T) {
 	run(t, nil, func(e *env) {

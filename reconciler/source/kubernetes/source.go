@@ -33,6 +33,8 @@ const (
 	maxAhead = 1000
 	// silence is for how long nothing may come: the server sends a bookmark every minute.
 	silence = 3 * time.Minute
+	// atOnce is how early a watch ends that is none: a server that comes back may take it, and say then that it cannot.
+	atOnce = time.Second
 	// maxLag bounds the time for which changes wait for those that came with them.
 	maxLag = 2 * time.Second
 )
@@ -190,7 +192,10 @@ func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) 
 	if lists {
 		opts.ResourceVersion, isAnswer = "", cannotStream
 	}
-	x := &stream[Kind]{run: ctx, lists: lists, events: make(chan watch.Event, maxAhead), ended: make(chan struct{})}
+	x := &stream[Kind]{
+		run: ctx, lists: lists, follows: s.cfg.Sink.Connected,
+		events: make(chan watch.Event, maxAhead), ended: make(chan struct{}),
+	}
 	err := s.try(ctx, "watching", isAnswer, lists, func() (err error) {
 		x.close() // another cluster has answered after it
 		ctx, cancel := context.WithCancel(ctx)
@@ -205,9 +210,7 @@ func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) 
 		x.close()
 		return nil, err
 	}
-	if s.stream = x; !lists {
-		s.cfg.Sink.Connected()
-	}
+	s.stream = x
 	go x.pass(s.lists)
 	return x, nil
 }
@@ -318,8 +321,9 @@ type stream[Kind object] struct {
 	ctx             context.Context // of the watch
 	cancel          context.CancelFunc
 	events          chan watch.Event
-	// lists reports whether it begins with all objects.
-	lists bool
+	// lists reports whether it begins with all objects. If not, follows is called when it has not ended at once.
+	lists   bool
+	follows func()
 	// ended is closed when the stream has ended. After that err is why, nil if it was not said, and wait is answered after
 	// the next list; nil if none is.
 	ended chan struct{}
@@ -334,6 +338,8 @@ func (x *stream[Kind]) pass(lists <-chan chan<- error) {
 	defer x.close()
 	late := time.NewTimer(silence)
 	defer late.Stop()
+	begun := time.NewTimer(atOnce)
+	defer begun.Stop()
 	for listed := !x.lists; x.err == nil; late.Reset(silence) {
 		var event watch.Event
 		asked := lists
@@ -346,6 +352,11 @@ func (x *stream[Kind]) pass(lists <-chan chan<- error) {
 			event = watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("Loaded lists").ErrStatus}
 		case <-late.C:
 			x.err = errSilent
+		case <-begun.C:
+			if !x.lists {
+				x.follows()
+			}
+			continue
 		case <-x.ctx.Done():
 		}
 		if event.Type == watch.Error {
@@ -353,6 +364,9 @@ func (x *stream[Kind]) pass(lists <-chan chan<- error) {
 		}
 		if event.Type == "" || x.err != nil && !isExpired(x.err) {
 			return
+		}
+		if !x.lists && x.err == nil && begun.Stop() {
+			x.follows()
 		}
 		// The first bookmark is the end of the list.
 		listed = listed || event.Type == watch.Bookmark
