@@ -27,9 +27,9 @@
 //
 // # Reading
 //
-// The kernel takes seconds to list 250,000 elements, and leaves some out while it enlarges a map or a commit falls in between. So
-// [Table.Get] asks for those that a caller knows, a few at a time. If they are all there, and [Table.Size] says that there are no
-// more, that is all. Otherwise [Table.List] lists everything, on a socket of its own.
+// The kernel takes seconds to list 250,000 elements, and leaves some out while it enlarges a map or a commit falls in between.
+// So [Table.Get] asks for those that a caller knows, a few at a time. If they are all there, and [Table.Size] says that there
+// are no more, that is all. Otherwise [Table.List] lists everything, on a socket of its own.
 //
 // # Families
 //
