@@ -25,6 +25,12 @@
 // slot k is removed, the last one moves there, in the same [Batch]. From version 6.17 on, the kernel evaluates a
 // packet with one generation of the elements of a map, so that a replaced element is never missing.
 //
+// # Reading
+//
+// The kernel takes seconds to list 250,000 elements, and leaves some out while it enlarges a map or a commit falls in between.
+// So [Table.Get] asks for those that a caller knows, a few at a time. If they are all there, and [Table.Size] says that there
+// are no more, that is all. Otherwise [Table.List] lists everything, on a socket of its own.
+//
 // # Families
 //
 // There are two tables of one name and one layout: one of family ip, and one of family ip6. A key of a map has one width, so

@@ -529,11 +529,20 @@ func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	pairs := table.tables[1].sets(table.tables[1].table)[3]
+	b := NewBatch()
+	state(b)
+	require.NoError(t, table.Commit(b))
+	six := table.tables[1].table
+	pairs := table.tables[1].sets(six)[3]
 	require.NoError(t, conn.SetDeleteElements(pairs, same()[1:]))
 	require.NoError(t, conn.SetAddElements(pairs, []nftables.SetElement{{Key: []byte{1, 2, 3, 4, 5, 6, 7, 8}}}))
 	require.NoError(t, conn.Flush())
+	before := p.Generation()
 	list(t, table)
+	require.Equal(t, before+1, p.Generation(), "packets see the set and all rules that use a set at once")
+	rules, err := conn.GetRules(six, &nftables.Chain{Name: "draw-2", Table: six})
+	require.NoError(t, err)
+	require.Len(t, rules, 2)
 	var want []string
 	for _, e := range same() {
 		want = append(want, string(e.Key))

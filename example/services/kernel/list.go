@@ -92,11 +92,15 @@ func get[K any](t *single, set string, keys []K, appendKey func(*messages, K), y
 			}
 			m.close(list)
 		}, func(e element) {
-			yield(part[answered], e)
+			if answered < len(part) {
+				yield(part[answered], e)
+			}
 			answered++
 		})
 		switch {
-		case errors.Is(err, unix.ENOENT):
+		case answered > len(part):
+			return fmt.Errorf("read %s of table %s: %w", set, t, errMalformed)
+		case errors.Is(err, unix.ENOENT) && answered < len(part):
 			answered++ // the kernel answers one key after another, and ends at the first that is missing
 		case err != nil:
 			return fmt.Errorf("read %s of table %s: %w", set, t, err)
