@@ -87,7 +87,7 @@ func (c *Core[Obj]) pauseSome(now time.Duration) {
 	}
 }
 
-// Release makes a blocked key due at the given time, unless it is due earlier, also if the target is looked at meanwhile. It
+// Release makes a blocked key due at the given time, unless it is due earlier, even if the target is looked at meanwhile. It
 // reports whether the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.keys.entries[key]

@@ -157,7 +157,7 @@ func (q *queues[Obj]) resume(e *entry[Obj], now time.Duration) {
 }
 
 // hurry makes an entry due at the given time, for the given cause, if it waits for a time or for a channel, or is
-// Terminal, also if the target is looked at meanwhile. It reports whether it did. An entry that is due earlier stays so.
+// Terminal, even if the target is looked at meanwhile. It reports whether it did. An entry that is due earlier stays so.
 func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 	s := e.state
 	switch s {
