@@ -159,7 +159,7 @@ func TestSuspectedObjectThatFailsIsWaitedFor(t *testing.T) {
 // Somebody removes the object again and again: its loop backs off, and so do those who need it.
 func TestSuspectInAFight(t *testing.T) {
 	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
-		end := e.another(g, 1, -1, time.Millisecond, func() {})
+		end := e.another(g, 1, -1, 50*time.Millisecond, func() {})
 		stop := make(chan struct{})
 		go func() {
 			for id := uint64(2); ; id++ {
@@ -173,9 +173,9 @@ func TestSuspectInAFight(t *testing.T) {
 		}()
 		e.pass(time.Minute)
 		d.take()
-		e.pass(10 * time.Minute)
-		require.LessOrEqual(e, len(g.changes()), 120)
-		require.LessOrEqual(e, d.take(), 600, "60 parts")
+		e.pass(3 * time.Minute)
+		require.LessOrEqual(e, len(g.changes()), 36)
+		require.LessOrEqual(e, d.take(), 180, "18 parts")
 		close(stop)
 		end()
 		e.pass(3 * time.Minute)
