@@ -23,10 +23,10 @@ type Figures struct {
 	// Latency is the time in seconds from the write of a change (its status was set to Pending)
 	// until its outcome was committed. A deletion counts from when the reconciler read it.
 	Latency Histogram
-	// InForce is the time in seconds from the change at the beginning of a chain until what follows from it was applied,
-	// for each object of a reconciler whose table is derived: the change of the row, in the first table, that the
-	// derivations have read. It is empty for other reconcilers. What was derived together counts from its oldest change. What is applied more than 256 rounds
-	// of the derivation later does not count.
+	// InForce is the time in seconds from the change at the beginning of a chain, in the first table, until what follows
+	// from it was applied, for each object of a reconciler whose table is derived; it is empty for others. What was
+	// derived together counts from its oldest change. What is applied over 256 rounds of the derivation later does not
+	// count, nor does the time for which the first derivation was paused.
 	InForce Histogram
 
 	// Panics counts calls of operations that panicked, Timeouts objects whose operation returned an

@@ -86,12 +86,14 @@ func TestRowIsInForceIfAllIsDoneThatFollowsFromIt(t *testing.T) {
 		row    chain.Row
 		want   []string
 	}{
-		"all is done":                       {func(*world) {}, chain.Row{Table: "apps", Key: "web"}, nil},
-		"nothing follows":                   {func(w *world) { w.loop.held["in"] = "fails" }, chain.Row{Table: "apps", Key: "none"}, nil},
-		"another row fails":                 {func(w *world) { w.loop.held["other"] = "fails" }, chain.Row{Table: "apps", Key: "web"}, nil},
-		"the end of the chain fails":        {func(w *world) { w.loop.held["out"] = "fails" }, chain.Row{Table: "apps", Key: "web"}, []string{"out of rules: fails"}},
-		"in the middle":                     {func(w *world) { w.loop.held["out"] = "fails" }, chain.Row{Table: "ports", Key: "443"}, nil},
-		"a derivation has not processed it": {func(w *world) { w.rules.held = map[string]string{"443": "unseen"} }, chain.Row{Table: "apps", Key: "web"}, []string{"443 of ports: unseen"}},
+		"all is done":       {func(*world) {}, chain.Row{Table: "apps", Key: "web"}, nil},
+		"nothing follows":   {func(w *world) { w.loop.held["in"] = "fails" }, chain.Row{Table: "apps", Key: "none"}, nil},
+		"another row fails": {func(w *world) { w.loop.held["other"] = "fails" }, chain.Row{Table: "apps", Key: "web"}, nil},
+		"the end of the chain fails": {func(w *world) { w.loop.held["out"] = "fails" },
+			chain.Row{Table: "apps", Key: "web"}, []string{"out of rules: fails"}},
+		"in the middle": {func(w *world) { w.loop.held["out"] = "fails" }, chain.Row{Table: "ports", Key: "443"}, nil},
+		"a derivation has not processed it": {func(w *world) { w.rules.held = map[string]string{"443": "unseen"} },
+			chain.Row{Table: "apps", Key: "web"}, []string{"443 of ports: unseen"}},
 		"the target is uncertain": {func(w *world) { w.loop.uncertain = "not listed" },
 			chain.Row{Table: "apps", Key: "none"}, []string{" of rules: not listed"}},
 		"nothing works on the last table": {func(w *world) { w.Leave(w.loop) }, chain.Row{Table: "apps", Key: "none"},

@@ -97,8 +97,8 @@ type spread struct {
 var spreads = []spread{
 	{"write_to_applied_seconds", "Time from when a change was written until it was applied and that was committed.", seconds,
 		func(f *metrics.Figures) *metrics.Histogram { return &f.Latency }},
-	{"in_force_seconds", "Time from a change at the beginning of a chain until what follows from it was applied, if the table is derived.",
-		seconds, func(f *metrics.Figures) *metrics.Histogram { return &f.InForce }},
+	{"in_force_seconds", "Time from a change at the beginning of a chain of derived tables until what follows was applied.", seconds,
+		func(f *metrics.Figures) *metrics.Histogram { return &f.InForce }},
 	{"round_duration_seconds", "Time that each round took.", seconds,
 		func(f *metrics.Figures) *metrics.Histogram { return &f.Rounds }},
 	{"commit_size", "Statuses in each commit.", sizes,

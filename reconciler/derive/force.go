@@ -137,13 +137,15 @@ func (d *Derived[In, Out]) follow(row chain.Row) (s chain.Step) {
 	case !d.settled, !has, input.Input < row.Revision:
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		hold(row.Table, name, cmp.Or(d.unseen(at, row.Revision), "the derivation has not derived and written this version of the row yet"))
+		const unwritten = "the derivation has not derived and written this version of the row yet"
+		hold(row.Table, name, cmp.Or(d.unseen(at, row.Revision), unwritten))
 		return s
 	case !d.pruned && d.output.NumObjects(txn) > len(d.claims.Places)-d.wrong.Len():
-		hold(row.Table, name, fmt.Sprintf("table %q still has rows of an earlier derivation, until the inputs are initialised", d.output.Name()))
-	case d.joins.lost.Forgot():
-		hold(row.Table, name, fmt.Sprintf("which rows followed from it before is not remembered: that ends when all of table %q is in force",
+		hold(row.Table, name, fmt.Sprintf("table %q still has rows of an earlier derivation, until the inputs are initialised",
 			d.output.Name()))
+	case d.joins.lost.Forgot():
+		const forgot = "which rows followed from it before is not remembered: that ends when all of table %q is in force"
+		hold(row.Table, name, fmt.Sprintf(forgot, d.output.Name()))
 	}
 	keys, err := d.rowsOf(row)
 	if err != nil {

@@ -255,7 +255,8 @@ func (w *forceWalk) makeFirst() {
 	}
 	w.lookups()
 	if w.best {
-		w.first = w.made(derive.BestOf(w.cfg, w.wishes.ToTable(), w.routes, w.selects1, func(_ *derive.Reader, row *wish) int { return row.Metric }, w.label))
+		metric := func(_ *derive.Reader, row *wish) int { return row.Metric }
+		w.first = w.made(derive.BestOf(w.cfg, w.wishes.ToTable(), w.routes, w.selects1, metric, w.label))
 		return
 	}
 	w.first = w.made(derive.EachOf(w.cfg, w.wishes.ToTable(), w.routes, w.selects1, w.label))
