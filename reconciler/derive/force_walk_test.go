@@ -98,6 +98,13 @@ func (w *wall) contents() map[string]string {
 	return maps.Clone(w.has)
 }
 
+// isOld reports whether an earlier process has written a key.
+func (w *wall) isOld(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.by[key] < w.process
+}
+
 // forceWalk changes the two inputs of a chain of two derivations and a loop, and asks about random rows whether they are
 // in force. The content of each rule has the versions of the rows that it is derived from. So whether an answer came too
 // early is seen by a comparison of the target with what the inputs have wanted since the version was written.
@@ -207,7 +214,9 @@ func (w *forceWalk) subjects() (all []subject) {
 // boot begins a process: the tables are filled piece by piece.
 func (w *forceWalk) boot() {
 	w.joined = newJoined(w.T)
+	w.wall.mu.Lock()
 	w.wall.process++
+	w.wall.mu.Unlock()
 	w.rules = newTable(w.env, "rules", byRule)
 	wtxn := w.db.WriteTxn(w.wishes, w.pods, w.nodes)
 	one, two := w.wishes.RegisterInitializer(wtxn, "list"), w.pods.RegisterInitializer(wtxn, "list")
@@ -508,7 +517,7 @@ func (w *forceWalk) check(s subject, since int) {
 			all, is = all && mentions(want[key]), is || want[key] == has[key]
 		}
 		// What another process has left under a key that another row has wanted since is that row's.
-		if w.wall.by[key] < w.wall.process && slices.ContainsFunc(w.states, func(want map[string]string) bool {
+		if w.wall.isOld(key) && slices.ContainsFunc(w.states, func(want map[string]string) bool {
 			return want[key] != "" && !mentions(want[key])
 		}) {
 			continue

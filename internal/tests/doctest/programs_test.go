@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds one call of the go command, and one run of a program.
-const patience = 5 * time.Minute
+const patience = 12 * time.Minute
 
 // Each program compiles the generic code of the reconciler again. Without optimisations (in the programs
 // only) and without debug information that takes two thirds of the time.
