@@ -29,7 +29,7 @@ func (p part[Obj]) DB() *statedb.DB         { return p.l.rows.DB }
 
 func (p part[Obj]) Find(table, text string) (row chain.Row, name string, found bool) {
 	key, revision, found := p.l.rows.Find(p.l.rows.DB.ReadTxn(), text)
-	return chain.Row{Table: table, Key: string(key), Revision: revision}, p.l.rows.KeyName(key), found
+	return chain.Row{Table: table, Key: string(key), Revision: revision, Gone: !found}, p.l.rows.KeyName(key), found
 }
 
 // Follow asks the loop between two rounds: the row that the table has then, or what the core has of its key, tells
@@ -40,6 +40,7 @@ func (p part[Obj]) Follow(ctx context.Context, row chain.Row) chain.Step {
 	switch {
 	case err != nil:
 		held.Why = err.Error()
+		return chain.Step{Held: []chain.Held{held}, Silent: true}
 	case since != nil:
 		return chain.Step{Since: *since}
 	}
@@ -91,6 +92,10 @@ func (b *answers[Obj]) appliedAt(row chain.Row) *time.Time {
 			return &s.UpdatedAt
 		}
 		return nil
+	}
+	if !row.Gone {
+		// It was deleted since, at a revision that is not known.
+		row.Revision = v.rows.Table.Revision(txn)
 	}
 	// The deletion of an orphan has an entry, too.
 	if _, has := b.r.core.KeyInfo(row.Key, 0); has || b.r.observer.HandedOverTo() < row.Revision {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -32,25 +33,29 @@ func Ready(ctx context.Context, parts ...Readiness) ([]inspect.Unapplied, error)
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	rest, errs := make([]inspect.Unapplied, len(parts)), make([]error, len(parts))
-	var running sync.WaitGroup
 	for i, part := range parts {
-		if part == nil {
+		if v := reflect.ValueOf(part); part == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			errs[i] = fmt.Errorf("part %d of %d to wait for is nil", i+1, len(parts))
-			cancel(errGaveUp)
-			continue
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return rest, err
+	}
+	var running sync.WaitGroup
+	var first sync.Once
+	gaveUp := -1
+	for i, part := range parts {
 		running.Go(func() {
 			if rest[i], errs[i] = part.Ready(within); errs[i] != nil && within.Err() == nil {
-				cancel(errGaveUp)
+				first.Do(func() { gaveUp = i; cancel(errGaveUp) })
 			}
 		})
 	}
 	running.Wait()
-	if context.Cause(within) == errGaveUp {
-		for i, err := range errs {
-			if errors.Is(err, errGaveUp) || errors.Is(err, context.Canceled) {
-				errs[i] = nil
-			}
+	for i, err := range errs {
+		// These have ended for that one only.
+		if gaveUp >= 0 && i != gaveUp && (errors.Is(err, errGaveUp) || errors.Is(err, context.Canceled)) {
+			errs[i] = nil
 		}
 	}
 	return rest, errors.Join(errs...)
@@ -169,9 +174,7 @@ func (l *Loop[Obj]) awaitsLook(ctx context.Context) string {
 
 // noteLook notes that a prune or resync is over.
 func (r *runner[Obj]) noteLook(err error) {
-	// Objects that are left alone have no usable key. All others were judged.
-	over := err == nil || errors.Is(err, resync.ErrLeftAlone)
-	if over && !r.hasLooked {
+	if resync.IsJudged(err) && !r.hasLooked {
 		// The deletions of orphans come after what the table has.
 		r.hasLooked, r.left.upTo = true, r.shared.rows.Revision()+1
 		close(r.shared.life.looked)

@@ -164,7 +164,7 @@ func (r *runner[Obj]) looked(round *inspect.Round, ended *resync.Result) {
 	if ended.Err != nil && r.reports.mayLogPrune(message, r.life.now()) {
 		log.Warn(message, "error", ended.Err, "failures", ended.Failures, "retryAfter", ended.After)
 	}
-	if ended.Err == nil || errors.Is(ended.Err, resync.ErrLeftAlone) {
+	if resync.IsJudged(ended.Err) || errors.Is(ended.Err, resync.ErrAwaits) { // which waits with deletions only
 		r.shared.needs.NoteResync(record.Started, func(row Obj) bool { return r.resync.Wrong(row) != "" })
 	}
 	r.reports.metrics.PruneDuration(record.Took)

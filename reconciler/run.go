@@ -212,7 +212,10 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 }
 
 // recall takes back an operation that was not run.
-func (r *resolver[Obj]) recall(op *core.Operation[Obj]) { r.putBack(op, r.core.Recall) }
+func (r *resolver[Obj]) recall(op *core.Operation[Obj]) {
+	r.putBack(op, r.core.Recall)
+	r.blocking.needs.NoteRecall(op.Obj)
+}
 
 // putBack takes back an operation, as Recall or Return of the core.
 func (r *resolver[Obj]) putBack(op *core.Operation[Obj], back func(time.Duration, *core.Operation[Obj]) (forgotten bool)) {

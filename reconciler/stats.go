@@ -127,7 +127,7 @@ func (s *stats[Obj]) addInForce(ops []core.Operation[Obj], origins *inputs.Origi
 	now := time.Now()
 	for i := range ops {
 		op := &ops[i]
-		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost {
+		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost || op.Turn.Cause == core.CauseOrphan {
 			continue
 		}
 		if at, known := origins.Of(op.RowRevision); known {

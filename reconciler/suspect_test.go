@@ -161,6 +161,8 @@ func TestSuspectInAFight(t *testing.T) {
 	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
 		end := e.another(g, 1, -1, 50*time.Millisecond, func() {})
 		stop := make(chan struct{})
+		stopped := sync.OnceFunc(func() { close(stop) })
+		e.Cleanup(stopped)
 		go func() {
 			for id := uint64(2); ; id++ {
 				select {
@@ -176,7 +178,7 @@ func TestSuspectInAFight(t *testing.T) {
 		e.pass(3 * time.Minute)
 		require.LessOrEqual(e, len(g.changes()), 36)
 		require.LessOrEqual(e, d.take(), 180, "18 parts")
-		close(stop)
+		stopped()
 		end()
 		e.pass(3 * time.Minute)
 		rest, err := other.WaitAll(e.Context(), reconciler.Attempted)

@@ -24,6 +24,8 @@ type Row struct {
 	// Revision is that of the version. For a row that the table does not have it is a revision of the table after the
 	// deletion.
 	Revision statedb.Revision
+	// Gone: the table did not have the row at that revision.
+	Gone bool
 }
 
 // Held is something that is not in force, with the part where it stops.
@@ -46,6 +48,8 @@ type Step struct {
 	Next []Row
 	// Since is the time by which the part had done its share, zero if that is not known.
 	Since time.Time
+	// Silent: the part has not answered in time. It is not asked again in the same walk.
+	Silent bool
 }
 
 // Part is a derivation or a loop. All methods are safe from any goroutine.
@@ -166,6 +170,8 @@ type walk struct {
 	readers map[string][]Part
 	seen    map[object]statedb.Revision
 	met     map[object]bool
+	// silent are the parts that have not answered, with what is held up.
+	silent map[Part]Held
 	// unknown: of a part it is not known since when it is done.
 	unknown bool
 }
@@ -174,7 +180,7 @@ type walk struct {
 func (p *Parts) Walk(ctx context.Context, row Row) Verdict { return p.walk(ctx, row, nil) }
 
 func (p *Parts) walk(ctx context.Context, row Row, met map[object]bool) Verdict {
-	w := walk{parts: p, seen: map[object]statedb.Revision{}, met: met, readers: map[string][]Part{}}
+	w := walk{parts: p, seen: map[object]statedb.Revision{}, met: met, readers: map[string][]Part{}, silent: map[Part]Held{}}
 	w.survey(ctx, row.Table)
 	w.visit(ctx, row)
 	if w.unknown || len(w.Held) > 0 {
@@ -209,11 +215,22 @@ func (w *walk) visit(ctx context.Context, row Row) {
 		return
 	}
 	w.seen[at] = row.Revision
+	if err := ctx.Err(); err != nil {
+		w.hold(Held{Table: row.Table, Why: err.Error()})
+		return
+	}
 	for _, part := range w.readers[row.Table] {
 		if w.met[object{part, row.Table, row.Key}] {
 			continue
 		}
+		if held, is := w.silent[part]; is {
+			w.hold(held)
+			continue
+		}
 		step := part.Follow(ctx, row)
+		if step.Silent && len(step.Held) > 0 {
+			w.silent[part] = Held{Part: part, Row: row, Table: row.Table, Why: step.Held[0].Why}
+		}
 		for _, held := range step.Held {
 			held.Part, held.Row = part, row
 			w.hold(held)
@@ -238,7 +255,7 @@ func (w *walk) hold(one Held) {
 const (
 	// again is the time between two looks at something that no part tells the end of.
 	again = 100 * time.Millisecond
-	// soon is the time to the next look after a wait that has ended at once.
+	// soon is the time to the next look after a derivation has done something.
 	soon = 10 * time.Millisecond
 )
 
@@ -256,14 +273,14 @@ func (p *Parts) Wait(ctx context.Context, row Row) (Verdict, error) {
 			}
 			return v, nil
 		}
-		began, pause := time.Now(), again
+		pause := again
 		if held := v.Held[0]; held.Object != "" {
 			if err := held.Part.Await(ctx, held.Row); err != nil {
 				return v, err
 			}
 			if pause = 0; held.Part.Output() == "" {
 				met[object{held.Part, held.Row.Table, held.Row.Key}] = true
-			} else if time.Since(began) < time.Millisecond {
+			} else {
 				pause = soon
 			}
 		}

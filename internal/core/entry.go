@@ -141,7 +141,7 @@ func (p *past) unblock() {
 func (e *entry[Obj]) count(now time.Duration, op *Operation[Obj], out *Outcome[Obj]) {
 	p, why := &e.past, e.why()
 	asked := why == CauseRefresh || why == CauseRequeue && op.Run.Look == nil
-	p.applies = !out.Succeeded() && (p.applies || asked || out.Kind == Deleting)
+	p.applies = !out.Succeeded() && (p.applies || asked || out.Kind == Deleting || op.Run.Deletion)
 	p.polls = op.Run.Polls || p.polls && (op.FoundRight() || !out.Succeeded() && !op.Run.Worked)
 	e.version.tried, e.cause = true, CauseChange
 	// What fails without a change, such as a refresh, is wanted since now.

@@ -113,7 +113,7 @@ func (op *Operation[Obj]) OnlyLooks() bool { return op.Turn.Cause == CauseVerify
 func (op *Operation[Obj]) FoundRight() bool { return op.Run.Look != nil && op.Run.Look.Before.Right }
 
 // Polls reports whether the last update that was done asked for another run: to find the target right does not replace it.
-func (op *Operation[Obj]) Polls() bool { return op.entry != nil && op.entry.past.polls }
+func (op *Operation[Obj]) Polls() bool { return op.entry != nil && op.entry.past.polls && !op.Deleted }
 
 // WaitsToBeCalled reports whether the key is blocked, and a call was asked for although the target may be right: to find it
 // right does not replace the call.

@@ -105,6 +105,19 @@ func (n *Needs[Obj]) NoteLook(row Obj) {
 	}
 }
 
+// NoteRecall records that an operation on an object which was begun is not run yet: when it is, its end counts.
+func (n *Needs[Obj]) NoteRecall(obj Obj) {
+	if n.some.Load() == 0 {
+		return
+	}
+	key := string(n.cfg.Rows.Key(obj))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range n.suspicions[key] {
+		w.earlier = false
+	}
+}
+
 // NoteResync records what a resync that began at a time has found: wrong reports whether it has found a row different or
 // missing, which is repaired.
 func (n *Needs[Obj]) NoteResync(began time.Time, wrong func(row Obj) bool) {
@@ -163,8 +176,13 @@ func (n *Needs[Obj]) endSuspicions(key string) {
 // Released implements [core.Wait].
 func (w *suspicion[Obj]) Released() <-chan struct{} { return w.released }
 
-// Outlives implements [core.Wait]: the next operation asks again.
-func (w *suspicion[Obj]) Outlives([]core.Wait) bool { return false }
+// Outlives implements [core.Wait]: that the target was right is known until the object is suspected again.
+func (w *suspicion[Obj]) Outlives(others []core.Wait) bool {
+	return w.wasRight() && !slices.ContainsFunc(others, func(other core.Wait) bool {
+		o, is := other.(*suspicion[Obj])
+		return is && o.of == w.of && o.key == w.key
+	})
+}
 
 // End implements [core.Wait].
 func (w *suspicion[Obj]) End() {

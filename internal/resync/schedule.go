@@ -47,6 +47,12 @@ func (s *schedule) beginsAt() time.Duration {
 
 func (s *schedule) isDue(now time.Duration) bool { return s.requested || s.at <= now }
 
+// IsJudged reports whether a prune or resync with this error has judged all that the target has, but objects without a
+// usable key.
+func IsJudged(err error) bool {
+	return err == nil || errors.Is(err, ErrLeftAlone) && !errors.Is(err, ErrAwaits)
+}
+
 // plan records the end of a look with its error, and plans the next one. After a failure the time until that is the
 // backoff of objects, or the interval if that is shorter. Objects that are left alone are no failure: another listing would
 // have them, too.
@@ -55,7 +61,7 @@ func (s *schedule) plan(now time.Duration, err error, set Settings) (failures in
 	if err != nil {
 		s.failure = err.Error()
 	}
-	if err == nil || errors.Is(err, ErrLeftAlone) && !s.awaits {
+	if IsJudged(err) {
 		s.failures = 0
 	} else {
 		s.failures++

@@ -130,7 +130,7 @@ type Derived[In, Out any] struct {
 	calls    calls
 	progress settledUpTo
 	// questions are called between two rounds.
-	questions []func()
+	questions []*question
 }
 
 // reached is what the table of inputs says, if told is true: the sum of the revisions of the inputs that the

@@ -37,5 +37,5 @@
 // last round keeps what was replaced or deleted since in all tables of the database: 5 kB for each change far from others,
 // and one more copy of the tables at most. While the derivation runs that is what a round takes, or 10 s; and all since it
 // was paused or has ended, until [Derived.Close]. With a Registry, what rows no longer lead to is remembered until it is gone
-// from the targets, 2 MB at most: see inspect.Registry.InForce.
+// from the targets, 2 MB at most if keys are short: see inspect.Registry.InForce.
 package derive

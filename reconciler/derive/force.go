@@ -35,6 +35,8 @@ const (
 	// maxSwept bounds the pairs that one sweep looks at, one by one, and settleTimeout the wait of each part before.
 	maxSwept      = 2048
 	settleTimeout = 100 * time.Millisecond
+	// sweepTimeout bounds the time for the pairs of a sweep, since hanging functions are reported after it.
+	sweepTimeout = time.Second
 )
 
 func (p part[In, Out]) Reads(table string) bool { return slices.Contains(p.d.names, table) }
@@ -54,7 +56,7 @@ func (p part[In, Out]) Find(table, text string) (row chain.Row, name string, fou
 			key, row.Revision, name, found = one.find(txn, text)
 		}
 	}
-	row.Key = string(key)
+	row.Key, row.Gone = string(key), !found
 	return row, name, found
 }
 
@@ -62,7 +64,7 @@ func (p part[In, Out]) Find(table, text string) (row chain.Row, name string, fou
 // output belong together, and the answer is never about a round that has not written all.
 func (p part[In, Out]) Follow(ctx context.Context, row chain.Row) (step chain.Step) {
 	if err := p.ask(ctx, func() { step = p.d.follow(row) }); err != nil {
-		return chain.Step{Held: []chain.Held{{Table: row.Table, Object: p.d.nameIn(row), Why: err.Error()}}}
+		return chain.Step{Held: []chain.Held{{Table: row.Table, Object: p.d.nameIn(row), Why: err.Error()}}, Silent: true}
 	}
 	return step
 }
@@ -76,14 +78,15 @@ func (p part[In, Out]) ask(ctx context.Context, f func()) error {
 		d.mu.Unlock()
 		return fmt.Errorf("the derivation is %s", condition)
 	}
-	d.questions = append(d.questions, func() {
+	question := &question{func() {
 		select {
 		case withdrawn <- struct{}{}:
 			f()
 			close(answered)
 		default:
 		}
-	})
+	}}
+	d.questions = append(d.questions, question)
 	d.mu.Unlock()
 	d.wake.Send()
 	late := time.NewTimer(answerTimeout)
@@ -96,11 +99,19 @@ func (p part[In, Out]) ask(ctx context.Context, f func()) error {
 	}
 	select {
 	case withdrawn <- struct{}{}:
+		d.mu.Lock()
+		d.questions = slices.DeleteFunc(d.questions, question.is)
+		d.mu.Unlock()
 		return fmt.Errorf("the derivation is busy: %s", cmp.Or(d.hangs(), "a round takes over 100 ms"))
 	case <-answered:
 		return nil
 	}
 }
+
+// question is something that the goroutine of the derivation is asked between two rounds.
+type question struct{ answer func() }
+
+func (q *question) is(other *question) bool { return q == other }
 
 // answer answers questions. It is called between two rounds.
 func (d *Derived[In, Out]) answer() {
@@ -109,7 +120,7 @@ func (d *Derived[In, Out]) answer() {
 	d.questions = nil
 	d.mu.Unlock()
 	for _, one := range questions {
-		one()
+		one.answer()
 	}
 }
 
@@ -187,7 +198,7 @@ func (d *Derived[In, Out]) rowOf(txn statedb.ReadTxn, place string) chain.Row {
 	if !found {
 		revision = d.output.Revision(txn)
 	}
-	return chain.Row{Table: d.output.Name(), Key: place, Revision: revision}
+	return chain.Row{Table: d.output.Name(), Key: place, Revision: revision, Gone: !found}
 }
 
 // rowsOf returns the input rows that a row of an input concerns: itself, and those that have looked it up, or did and do
@@ -275,8 +286,17 @@ func (d *Derived[In, Out]) losePlaces(key string, before []*claims.Claim[In, Out
 func (p part[In, Out]) Uncertain(context.Context) string { return "" }
 
 func (p part[In, Out]) Await(ctx context.Context, row chain.Row) error {
-	if _, _, err := p.d.published.Await(ctx, p.d.cfg.DB, row.Table, row.Revision); err != nil {
-		return err
+	p.d.mu.Lock()
+	stopped := p.d.condition() == inspect.ConditionStopped
+	p.d.mu.Unlock()
+	if stopped {
+		return fmt.Errorf("the derivation of table %q: %w", p.d.output.Name(), inspect.ErrStopped)
+	}
+	// It may stop before.
+	brief, cancel := context.WithTimeout(ctx, lookAgain)
+	defer cancel()
+	if _, _, err := p.d.published.Await(brief, p.d.cfg.DB, row.Table, row.Revision); err != nil {
+		return ctx.Err()
 	}
 	p.d.mu.Lock()
 	changed := p.d.progress.changed
@@ -320,6 +340,8 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 		_ = p.ask(ctx, func() { d.joins.lost.RemoveUpTo(round) })
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
 	over := slices.DeleteFunc(pairs[:min(len(pairs), maxSwept)], func(one edges.Pair) bool {
 		row := chain.Row{Table: d.names[0], Key: one.Target}
 		txn := d.cfg.DB.ReadTxn()

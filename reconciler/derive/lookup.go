@@ -181,14 +181,14 @@ func (j *Joined[Row, Key]) open(wtxn statedb.WriteTxn, of *joins, number int) er
 }
 
 func (j *Joined[Row, Key]) gather(txn statedb.ReadTxn, log *slog.Logger, changed func(key string, err error)) {
-	// all is the change for which all rows are derived again that have looked up anything in the table: an index has failed.
-	// Deferred, so that no change is lost if one ends the goroutine.
-	var all *edges.Cause
+	// failed are the changes for which all rows are derived again that have looked up anything in the table: an index has
+	// failed. Deferred, so that no change is lost if one ends the goroutine.
+	var failed []*edges.Cause
 	defer func() {
-		if all != nil {
+		for _, by := range failed {
 			for row := range j.of.edges.RowsOf(j.number) {
-				j.of.again[row] = all
-				j.of.lose(edges.FurtherRow(j.number, all.Key), row)
+				j.of.again[row] = by
+				j.of.lose(edges.FurtherRow(j.number, by.Key), row)
 			}
 		}
 	}()
@@ -196,11 +196,11 @@ func (j *Joined[Row, Key]) gather(txn statedb.ReadTxn, log *slog.Logger, changed
 		if j.of.last == nil {
 			continue // nothing was looked up yet
 		}
-		by, before := &edges.Cause{Input: j.number}, all
-		all = by
+		by := &edges.Cause{Input: j.number}
+		failed = append(failed, by)
 		complete, err := j.changed(change, by, log)
 		if complete {
-			all = before
+			failed = failed[:len(failed)-1]
 		} else {
 			log = nil // once a round is enough
 		}

@@ -60,7 +60,7 @@ type holder = chain.Holder
 // InForce tells whether the present version of a row is in force, or its deletion if the table does not have it. table
 // is the name of a table on which reconcilers or derivations work, key the text of a key as for [Inspector].Explain.
 //
-// Only what runs with this registry counts: a reconciler without it is not known. A derivation without it, or one that
+// Only what runs with this registry, on one database, counts: a reconciler without it is not known. A derivation without it, or one that
 // does not run, holds up all rows of its inputs. A row that loses to another one in a derivation by derive.Best is not in
 // force. Until the first prune or resync of a reconciler is over, nothing is in force there. What a row no longer
 // wants has to be deleted from the targets, too.
@@ -79,7 +79,7 @@ func (r *Registry) InForce(ctx context.Context, table, key string) (InForce, err
 // deletion. A row that changes all the time does not prolong the wait: each object that follows from it needs to be
 // applied once. If the wait ends before that, the answer says what holds the row up, and the error wraps that of ctx, or
 // that of a reconciler that can do no more: [ErrStopped], or reconciler.ErrNoStatus. The error is also that of
-// [Registry.InForce].
+// [Registry.InForce]. Do not call it in an operation: it would wait for that.
 func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce, error) {
 	answer, row, err := r.find(table, key)
 	if err != nil {
