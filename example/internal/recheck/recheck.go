@@ -58,10 +58,7 @@ func (q *Queue[Row]) Resync() { q.ask(func() { q.resync = true }) }
 func (q *Queue[Row]) ask(add func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if add(); len(q.rows) > many {
-		clear(q.rows)
-		q.resync = true
-	}
+	add()
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -104,6 +101,9 @@ func (q *Queue[Row]) Run(ctx context.Context) {
 		case <-time.After(settle):
 		}
 		rows, resync := q.take()
+		if len(rows) > many && limit.Tokens() >= 1 {
+			rows, resync = nil, true
+		}
 		if len(rows) > 0 {
 			// The loop may have stopped, or the context has ended. A resync finds what else has been left out.
 			err := q.loop.Verify(ctx, rows...)

@@ -88,6 +88,22 @@ func TestManyRowsAreOneResync(t *testing.T) {
 	})
 }
 
+// A link with many routes goes down and up again and again.
+func TestManyRowsAreLookedAtWhenAResyncWouldHaveToWait(t *testing.T) {
+	play(t, func(f *fake, q *Queue[int]) {
+		for range first + 1 {
+			for i := range many + 1 {
+				q.Verify(i)
+			}
+			time.Sleep(time.Second)
+		}
+		was := f.after(0)
+		require.Len(t, was.resyncs, first)
+		require.Equal(t, 1, was.calls)
+		require.Len(t, was.rows, many+1)
+	})
+}
+
 func TestResyncsAreAtOnceUntilTheyAreAskedForAllTheTime(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		for range 3600 {

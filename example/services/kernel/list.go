@@ -44,9 +44,9 @@ func (t *Table) Get(keys Listing) (l Listing, err error) {
 	defer t.mu.Unlock()
 	l = NewListing()
 	for _, single := range t.tables {
-		slots := selected(keys.Slots, func(slot Slot, _ netip.AddrPort) bool { return slot.isOf(single.family) })
-		services := selected(keys.Counts, func(service Service, n int) bool { return service.isOf(single.family) && n != 0 })
-		empty := selected(keys.Counts, func(service Service, n int) bool { return service.isOf(single.family) && n <= 0 })
+		slots := selected(keys.Slots, func(slot Slot, _ netip.AddrPort) bool { return single.has(slot.Service) })
+		services := selected(keys.Counts, func(service Service, n int) bool { return single.has(service) && n != 0 })
+		empty := selected(keys.Counts, func(service Service, n int) bool { return single.has(service) && n <= 0 })
 		slotKey := func(m *messages, slot Slot) { m.key(slot.Service, slot.Number) }
 		serviceKey := func(m *messages, service Service) { m.key(service, -1) }
 		err = errors.Join(err,
@@ -55,6 +55,11 @@ func (t *Table) Get(keys Listing) (l Listing, err error) {
 			get(single, emptySet, empty, serviceKey, func(service Service, e element) { l.addEmpty(service, e.odd) }))
 	}
 	return l, err
+}
+
+// has reports whether a service can be in the table.
+func (t *single) has(service Service) bool {
+	return service.isOf(t.family) && service.fits(netip.AddrPort{})
 }
 
 // selected returns the keys of some entries.

@@ -117,8 +117,11 @@ func (s *socket) open(conn *netlink.Conn) (err error) {
 // dial opens a connection of its own.
 func (s *socket) dial() error {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
-	if err == nil {
-		err = s.open(conn)
+	if err != nil {
+		return err
+	}
+	if err = s.open(conn); err != nil {
+		_ = conn.Close()
 	}
 	return err
 }

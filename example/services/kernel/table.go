@@ -170,6 +170,7 @@ func Open(name string) (*Table, error) {
 // Repair writes chains, rules and sets again that are not as they should be, as [Open] does, and reports whether there were
 // any: with a set, its elements were gone. A commit waits for a few of them at most.
 func (t *Table) Repair() (wrote bool, err error) {
+	var errs []error
 	for _, single := range t.tables {
 		draws, writes, err := t.repairBase(single)
 		wrote = wrote || writes
@@ -182,11 +183,9 @@ func (t *Table) Repair() (wrote bool, err error) {
 				t.mu.Unlock()
 			}
 		}
-		if err != nil {
-			return wrote, err
-		}
+		errs = append(errs, err)
 	}
-	return wrote, nil
+	return wrote, errors.Join(errs...)
 }
 
 // repairBase returns the numbers of the chains that draw, which remain to be looked at.

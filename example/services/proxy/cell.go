@@ -63,7 +63,7 @@ func newLoop(
 	loop, err := reconciler.RegisterConfig(params, cfg)
 	if err == nil {
 		ops.resync = spaced(resyncPause, loop.Resync)
-		w := &watcher{target, params.DB, frontends, loop, params.Log}
+		w := &watcher{target, ops.doubt, params.DB, frontends, loop, params.Log}
 		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run))
 	}
 	return loop, err

@@ -169,7 +169,7 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	reconcilertest.Go(e, func(ctx context.Context) error { return ops.keepForgetting(ctx, health) })
 	loop := reconcilertest.Start(e, config(ops, frontends, Options{}))
 	started <- loop
-	w := &watcher{target, e.DB, frontends, loop, quiet}
+	w := &watcher{target, ops.doubt, e.DB, frontends, loop, quiet}
 	reconcilertest.Go(e, func(ctx context.Context) error { return w.run(ctx, health) })
 	reconcilertest.Go(e, d.Run)
 }

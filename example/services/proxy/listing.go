@@ -35,19 +35,38 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 // Get implements [reconciler.Getter]. What is found is what the operations know from then on. Slots beyond those that are
 // known or wanted are left to List.
 func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Frontend) (found *Frontend, ok bool, err error) {
-	r := reading{operations: o, learns: true, found: map[kernel.Service]slots{}}
-	err = r.inTurn(ctx, func() error {
-		err := r.look(wanted.At, slots{absent.count, wanted.Endpoints})
-		if r.drifts {
-			r.stale.addUnfit()
+	err = o.inTurn(ctx, func() error {
+		have, is, err := o.reread(wanted)
+		if ok = err == nil && is; ok {
+			found = have.frontend(wanted.At)
 		}
 		return err
 	})
-	have, is := r.found[wanted.At]
-	if err != nil || !is {
-		return nil, false, err
+	return found, ok, err
+}
+
+// reread looks at what the kernel has of a service, and knows that from then on. The caller has the turn.
+func (o *operations) reread(wanted *Frontend) (have slots, is bool, err error) {
+	doubted := o.dispel(wanted.At)
+	r := reading{operations: o, learns: true, found: map[kernel.Service]slots{}}
+	if err = r.look(wanted.At, slots{absent.count, wanted.Endpoints}); err != nil && doubted {
+		o.doubt(wanted.At)
 	}
-	return have.frontend(wanted.At), true, nil
+	if r.drifts {
+		r.stale.addUnfit()
+	}
+	have, is = r.found[wanted.At]
+	return have, is, err
+}
+
+// believe rereads a service that is doubted. Its row may have been changed before the look at it.
+func (o *operations) believe(f *Frontend) error {
+	if !o.dispel(f.At) {
+		return nil
+	}
+	o.doubt(f.At)
+	_, _, err := o.reread(f)
+	return err
 }
 
 func (s slots) equal(other slots) bool {
@@ -82,12 +101,8 @@ func (r *reading) read(ctx context.Context) error {
 	}
 	more := !r.learns // what a plan finds is not counted as known
 	if err == nil && r.learns {
-		err = r.inTurn(ctx, func() error {
-			size, err := r.target.Size()
-			for _, s := range r.have {
-				size -= s.size()
-			}
-			more = size != 0
+		err = r.inTurn(ctx, func() (err error) {
+			more, err = r.hasMore()
 			return err
 		})
 	}
@@ -103,12 +118,26 @@ func (r *reading) read(ctx context.Context) error {
 		}
 		// An earlier process, or somebody else, may have left flows that do not fit to it.
 		r.stale.addUnfit()
-		if r.drifts {
+		// A list that is read while others commit may lack elements.
+		again, err := more, error(nil)
+		if more {
+			again, err = r.hasMore()
+		}
+		if r.drifts || again {
 			// The comparison that follows leaves out what was written meanwhile, which may be changed too.
 			r.resync()
 		}
-		return nil
+		return err
 	})
+}
+
+// hasMore reports whether the kernel has another number of elements than is known. The caller has the turn.
+func (o *operations) hasMore() (bool, error) {
+	size, err := o.target.Size()
+	for _, s := range o.have {
+		size -= s.size()
+	}
+	return size != 0, err
 }
 
 // known returns what is known now, and after how many commits that is.

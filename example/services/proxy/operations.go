@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/cilium/statedb"
 
@@ -49,6 +50,29 @@ type operations struct {
 
 	// stale has a lock of its own.
 	stale *stale
+
+	// doubted are services that others have changed since they were read: have is not believed for them. doubts is its lock.
+	doubts  sync.Mutex
+	doubted map[kernel.Service]bool
+}
+
+// doubt notes that another program has changed what the kernel has of a service.
+func (o *operations) doubt(at kernel.Service) {
+	o.doubts.Lock()
+	defer o.doubts.Unlock()
+	if o.doubted == nil {
+		o.doubted = make(map[kernel.Service]bool)
+	}
+	o.doubted[at] = true
+}
+
+// dispel ends the doubt about a service, and reports whether there was one.
+func (o *operations) dispel(at kernel.Service) bool {
+	o.doubts.Lock()
+	defer o.doubts.Unlock()
+	was := o.doubted[at]
+	delete(o.doubted, at)
+	return was
 }
 
 // slots are what the kernel has of a service.
@@ -125,12 +149,18 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
+		if deletes[i].Result = o.believe(deletes[i].Object); deletes[i].Result != nil {
+			continue
+		}
 		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
 	}
 	for i := range updates {
 		f := updates[i].Object
 		if n := len(f.Endpoints); n > kernel.MaxSlots {
 			updates[i].Result = reconciler.TerminalError(fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots))
+			continue
+		}
+		if updates[i].Result = o.believe(f); updates[i].Result != nil {
 			continue
 		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}

@@ -77,3 +77,28 @@ func TestALargeRoundIsSeveralTransactions(t *testing.T) {
 	}
 	require.Equal(t, 1000*(8+2)/perCommit, k.commits)
 }
+
+// The row may be changed before the loop looks at what the other program has done, and then it does not look.
+func TestWhatOthersHaveChangedIsRestoredByTheNextChange(t *testing.T) {
+	k := newFake()
+	ops := newOperations(k)
+	ops.resync = func() {}
+	f := &Frontend{At: web, Endpoints: []netip.AddrPort{endpointAt(0), endpointAt(1)}}
+	apply := func(f *Frontend) {
+		round := []reconciler.BatchEntry[*Frontend]{{Object: f}}
+		ops.ProcessRound(t.Context(), nil, nil, round)
+		require.NoError(t, round[0].Result)
+	}
+	apply(f)
+	k.outside(func() { delete(k.slots, kernel.Slot{Service: web, Number: 1}) })
+	ops.doubt(web)
+	apply(&Frontend{At: web, Endpoints: append(slices.Clone(f.Endpoints), endpointAt(2))})
+	require.Len(t, k.slots, 3)
+
+	k.outside(func() { k.slots[kernel.Slot{Service: web, Number: 0}] = elsewhere })
+	ops.doubt(web)
+	round := []reconciler.BatchEntry[*Frontend]{{Object: f}}
+	ops.ProcessRound(t.Context(), nil, round, nil)
+	require.NoError(t, round[0].Result)
+	require.Empty(t, k.slots)
+}

@@ -23,7 +23,9 @@ import (
 
 // watcher has what other programs change in the kernel repaired at once.
 type watcher struct {
-	target    Target
+	target Target
+	// doubt notes that a service was changed.
+	doubt     func(kernel.Service)
 	db        *statedb.DB
 	frontends statedb.Table[*Frontend]
 	loop      *reconciler.Loop[*Frontend]
@@ -83,6 +85,7 @@ func (w *watcher) look(looks *recheck.Queue[*Frontend], c kernel.Changes) {
 	txn := w.db.ReadTxn()
 	for _, slot := range c.Slots {
 		if f, _, found := w.frontends.Get(txn, ByAddress(slot.Service)); found && slot.Number < len(f.Endpoints) {
+			w.doubt(slot.Service)
 			looks.Verify(f)
 		} else {
 			looks.Resync()
