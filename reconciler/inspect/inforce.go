@@ -70,7 +70,7 @@ type holder = chain.Holder
 func (r *Registry) InForce(ctx context.Context, table, key string) (InForce, error) {
 	answer, row, err := r.find(table, key)
 	if err == nil {
-		r.fill(ctx, &answer, chain.PartsOf(r).Walk(ctx, row))
+		r.fill(ctx, &answer, chain.PartsOf(&r.holder).Walk(ctx, row))
 	}
 	return answer, err
 }
@@ -85,7 +85,7 @@ func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce,
 	if err != nil {
 		return answer, err
 	}
-	v, err := chain.PartsOf(r).Wait(ctx, row)
+	v, err := chain.PartsOf(&r.holder).Wait(ctx, row)
 	r.fill(context.WithoutCancel(ctx), &answer, v)
 	if err != nil {
 		err = fmt.Errorf("%s of table %q is not in force: %s: %w", answer.Key, table, answer.reason(), err)
@@ -94,7 +94,7 @@ func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce,
 }
 
 func (r *Registry) find(table, key string) (answer InForce, row chain.Row, err error) {
-	readers := chain.PartsOf(r).Readers(table)
+	readers := chain.PartsOf(&r.holder).Readers(table)
 	if len(readers) == 0 {
 		return answer, row, fmt.Errorf("%w works on table %q", ErrNoReconciler, table)
 	}
