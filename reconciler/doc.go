@@ -23,8 +23,8 @@
 //
 // These names are stable: docs/STABILITY.md.
 //
-//   - [Config] says what is reconciled, by which [ObjectOperations], and how. [Settings] are what of it can change at run
-//     time; [WithSettings] sets them. With a [Lister] the reconciler compares what the target has with the table, too.
+//   - [Config] says what is reconciled, by which [ObjectOperations], and how. [Settings] are the options that can change at
+//     run time; [WithSettings] sets them. With a [Lister] the reconciler compares what the target has with the table, too.
 //   - [New] makes a [Loop], which [Loop.Run] runs. [RegisterConfig] makes one that a hive runs.
 //   - [Loop.Wait], [Loop.WaitAll] and [Loop.WaitFor] return when what was written is [Attempted], or [Applied], and
 //     [Loop.Ready] when the loop has taken over its target.
@@ -56,5 +56,5 @@
 // elsewhere, and derive from other tables; request, stepper, stateful and managed are other programming models on the same
 // loop; commands, debug and inspect show and control reconcilers; reconcilertest finds bugs in operations, edge marks their
 // steps for that; event records what happened to objects; and ours writes down what the program has made, for targets
-// without marks. docs/GUIDE.md goes through all of this with a program that runs.
+// without marks. docs/GUIDE.md builds a program with a dependency and tests; docs/README.md lists the other pages.
 package reconciler

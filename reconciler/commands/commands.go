@@ -34,7 +34,7 @@
 // A program without a hive serves the same commands on a socket with [Serve], and asks itself with [Client].
 //
 // The shell is a package of hive, github.com/cilium/hive/shell: shell.ServerCell listens for commands
-// on a socket, and shell.ShellExchange is the client. docs/observing.md shows both.
+// on a socket, and shell.ShellCmd is the command that connects to it: see docs/observing.md.
 //
 // Every user of the shell can run the commands that act (pause, resume, prune, approve, refresh, retry):
 // protect its socket as you protect the program, with [PrepareSocket] and [CheckSocket].

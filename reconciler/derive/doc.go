@@ -17,7 +17,7 @@
 //     the row has or had, and for no other.
 //   - An output row that is equal to the derived one is not written.
 //   - The output table belongs to the derivation: as soon as the inputs are initialised, rows that do not follow from them
-//     are deleted, whoever wrote them. At first that waits until no input row fails that was never derived, since they may
+//     are deleted, even those of other writers. At first that waits until no input row fails that was never derived, since they may
 //     be its own. Statuses that reconcilers write into the rows are kept: see [Config].Merge.
 //   - If the function or the rank fails or panics, the error is in health and Explain under the key of the input row, what
 //     was derived from the row before stays in the output, and all other rows go on. The function is called again when the

@@ -69,7 +69,7 @@ On purpose; everything else new has to be asked for.
 | health | joins the errors of operations, then that of a prune; "Next refresh in 1m0s", also long after | joins texts, that of a prune first; the refresh has the time of day |
 | rounds | 1000 a second by default; a nil limiter panics; three for one insert | no limit by default and with nil, gathered under load; one for one insert |
 | ` + "`WaitUntilReconciled`" + ` | returns too early if rows that others rewrite do not fit into a round; while an object fails, its revision is that of the last change read | waits for them; its revision is that of the last change that asked for an operation |
-| a panic in an operation | ends the program | is an error of that object |
+| a panic in an operation | ends the program | is an error of that object, unless ` + "`Config.PanicPropagation`" + ` is set |
 | rows with a zero status | ignored silently | ignored, with one warning in the log |
 | an unknown status kind in JSON or YAML | accepted | an error |
 | contradicting options | mostly accepted | an error that names both |
