@@ -222,3 +222,17 @@ func TestReadyGivesUpWhenOnePartCannotBe(t *testing.T) {
 		e.write(func(wtxn statedb.WriteTxn) { e.table.RegisterInitializer(wtxn, "load") })
 	})
 }
+
+// endsItself is a part that cannot be ready.
+type endsItself struct{}
+
+func (endsItself) Ready(context.Context) (inspect.Unapplied, error) {
+	return inspect.Unapplied{}, fmt.Errorf("the connection has ended: %w", context.Canceled)
+}
+
+func TestReadySaysWhichPartHasGivenUp(t *testing.T) {
+	_, err := reconciler.Ready(t.Context(), make(readiness), endsItself{})
+	require.EqualError(t, err, "the connection has ended: context canceled")
+	_, err = reconciler.Ready(t.Context(), (*reconciler.Loop[*object])(nil), make(readiness))
+	require.EqualError(t, err, "part 1 of 2 to wait for is nil")
+}

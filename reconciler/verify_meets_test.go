@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // quietly asks for looks from another goroutine, as an event does: nobody waits.
@@ -267,4 +268,27 @@ func TestTerminalRowIsWrittenDoneDuringItsLook(t *testing.T) {
 			e.calmly()
 		})
 	}
+}
+
+// The deletion works, and its answer is lost. It is not polled, although the updates were.
+func TestDeletionAfterAPollEndsWhenALookFindsItGone(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		g.deciding(func(c call) error {
+			if c.op == "update" {
+				return reconciler.Requeue(time.Hour)
+			}
+			if _, has := g.holds()[c.id]; !has {
+				return errors.New("not found")
+			}
+			g.drift(c.id, -1)
+			return errors.New("timeout")
+		})
+		e.put(3, 1)
+		e.pass(time.Second)
+		g.take()
+		e.remove(1)
+		e.pass(10 * time.Minute)
+		require.Equal(e, []string{"delete(1) fail"}, g.changes())
+		require.Equal(e, inspect.StateAbsent, e.loop.Explain(e.Context(), "1").State)
+	})
 }

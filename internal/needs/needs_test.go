@@ -400,3 +400,53 @@ func seen(last core.Wait) []core.Wait {
 	}
 	return []core.Wait{last}
 }
+
+// suspected returns the need of an operation that suspects a row; nil if that does not help.
+func (e *env) suspected(id string, waits ...core.Wait) core.Need {
+	why := errors.New("no such row")
+	err := e.Suspect(&row{id: id}, why, slices.Values(waits))
+	if err == why {
+		return nil
+	}
+	return needOf(err)
+}
+
+// An operation may suspect two rows. What is known of the one counts until the other was looked at.
+func TestTwoSuspicionsEnd(t *testing.T) {
+	e := newEnv(t)
+	e.cfg.Verify = func(*row, func(running, looks bool)) {}
+	a, b := &row{id: "a", done: true}, &row{id: "b", done: true}
+	e.put("a", true)
+	e.put("b", true)
+	first, second := e.suspected("a").Begin(), e.suspected("b").Begin()
+	e.NoteLook(a)
+	require.True(t, released(first))
+	require.Nil(t, e.suspected("a", first, second))
+	again := e.suspected("b", first, second).Begin()
+	require.True(t, first.Outlives([]core.Wait{again}))
+	require.False(t, second.Outlives([]core.Wait{again}))
+	require.False(t, first.Outlives([]core.Wait{e.suspected("a").Begin()}), "it is suspected again")
+	e.NoteLook(b)
+	require.Nil(t, e.suspected("a", first, again))
+	require.Nil(t, e.suspected("b", first, again))
+}
+
+// An operation that ran when the look was asked for says nothing, unless it was not begun, and runs later.
+func TestSuspicionEndsWithAnOperationThatWasRecalled(t *testing.T) {
+	for _, recalled := range []bool{false, true} {
+		e := newEnv(t)
+		var taken func(running, looks bool)
+		e.cfg.Verify = func(_ *row, f func(running, looks bool)) { taken = f }
+		a := &row{id: "a", done: true}
+		revision := e.put("a", true)
+		w := e.suspected("a").Begin()
+		taken(true, true)
+		if recalled {
+			e.NoteRecall(a)
+		}
+		e.NoteOperation(a, revision, false, true)
+		require.Equal(t, recalled, released(w))
+		w.End()
+		e.requireEmpty()
+	}
+}

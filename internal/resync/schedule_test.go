@@ -6,6 +6,7 @@ package resync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -182,4 +183,11 @@ func TestWorkIsNotHeldBackForAStuckOperation(t *testing.T) {
 	require.Equal(t, time.Hour+time.Minute, d.until)
 	require.True(t, d.wait(time.Hour+1, true, false), "the stuck operation has returned")
 	require.Zero(t, d)
+}
+
+func TestResyncThatAwaitsApprovalHasNotJudgedAll(t *testing.T) {
+	require.True(t, IsJudged(nil))
+	require.True(t, IsJudged(fmt.Errorf("1 of 2 %w", ErrLeftAlone)))
+	require.False(t, IsJudged(fmt.Errorf("%w; %w", ErrAwaits, ErrLeftAlone)))
+	require.False(t, IsJudged(errors.New("down")))
 }
