@@ -229,7 +229,7 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 				}
 				require.Len(e, calls, most, name)
 				if failed := time.Since(failed); name != "requeue" && name != "blocked" {
-					require.GreaterOrEqual(e, failed-time.Since(calls[0].at), 100*time.Millisecond, "the minimum backoff")
+					require.GreaterOrEqual(e, failed-time.Since(calls[0].at), 100*time.Millisecond, "the minimum backoff: %s, during %t", name, during)
 				}
 				e.done(1)
 				require.Equal(e, 2, g.holds()[1])

@@ -264,9 +264,13 @@ const (
 // there is no end; the verdict is then the last one.
 func (p *Parts) Wait(ctx context.Context, row Row) (Verdict, error) {
 	met := map[object]bool{}
+	var v Verdict
 	for {
-		v := p.walk(ctx, row, met)
-		if len(v.Held) == 0 {
+		next := p.walk(ctx, row, met)
+		if err := ctx.Err(); err != nil && len(v.Held) > 0 && len(next.Held) > 0 {
+			return v, err // the walk has ended early
+		}
+		if v = next; len(v.Held) == 0 {
 			if len(met) > 0 {
 				// Since when it is, only they can tell that were waited for.
 				v.Since = p.Walk(ctx, row).Since

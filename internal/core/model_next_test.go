@@ -155,7 +155,9 @@ func (m *model) notRun() {
 // endBackoffs makes the keys due that wait for their backoff.
 func (m *model) endBackoffs(now time.Duration) {
 	for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Retry && !k.fixed }) {
-		k.at, k.fixed, k.drawn, k.looks, k.home = min(k.at, now), true, 0, false, nil
+		earliest := min(k.at-k.drawn, now)
+		k.at, k.fixed, k.looks, k.home = min(k.at, now), true, false, nil
+		k.drawn = k.at - earliest
 	}
 }
 

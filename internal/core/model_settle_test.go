@@ -315,14 +315,18 @@ func (m *model) runSoon(k *modelKey, now time.Duration) {
 func (m *model) hurry(k *modelKey, at time.Duration) bool {
 	switch k.state {
 	case Held, Retry, Requeue, Blocked:
-		if k.home != nil && k.home.state == Terminal {
-			k.tries = 0
+		due, drawn, clock := k.at, k.drawn, k.clock
+		if h := k.home; h != nil {
+			// What is due now is the look.
+			if due, drawn, clock = h.at, h.drawn, h.clock; h.state == Terminal {
+				k.tries, clock = 0, false
+			}
 		}
 		k.looks, k.home = false, nil
 		earliest := at
-		if k.clock {
+		if clock {
 			// The core may have drawn jitter for the wait that ends here.
-			at, earliest = min(at, k.at), min(at, k.at-k.drawn)
+			at, earliest = min(at, due), min(at, due-drawn)
 		}
 		m.wake(k, k.state, at)
 		k.drawn = at - earliest

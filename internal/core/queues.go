@@ -162,8 +162,12 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 	s := e.state
 	switch s {
 	case Held, Retry, Requeue, Blocked:
-		if e.pos >= 0 {
+		switch {
+		case e.home == nil && e.pos >= 0:
 			at = min(at, e.dueAt)
+		case e.home != nil && e.home.state != Terminal && e.home.dueAt != noTime:
+			// What is due now is the look.
+			at = min(at, e.home.dueAt)
 		}
 	case Terminal:
 		// It is retried like any other failure, and may fail as often before it is given up.
