@@ -316,6 +316,8 @@ func (w *together) stop() {
 	}
 	w.stops = nil
 	w.world.stop()
+	// The next loop adopts what it lists, and cannot know what comes of operations of this one.
+	time.Sleep(w.world.untilShown())
 	w.checkRepairs()
 	w.loop.Store(nil)
 	w.world.event("the loop has stopped")

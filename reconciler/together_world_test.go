@@ -227,6 +227,18 @@ func (x *togetherWorld) shown() map[uint64]int {
 	return held
 }
 
+// untilShown returns how long it takes until all effects show.
+func (x *togetherWorld) untilShown() (d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, changes := range x.changes {
+		for _, c := range changes {
+			d = max(d, time.Until(c.shows))
+		}
+	}
+	return d
+}
+
 func (x *togetherWorld) holds() map[uint64]int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
