@@ -159,13 +159,7 @@ func TestPollGoesOnAfterALookThatFindsItRight(t *testing.T) {
 		g.deciding(polls)
 		e.put(2, 1)
 		e.pass(time.Second)
-		until := time.Now().Add(50 * time.Millisecond)
-		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
-			if time.Now().Before(until) {
-				return &object{ID: id, Value: 9}, true, nil
-			}
-			return &object{ID: id, Value: g.holds()[id]}, true, nil
-		})
+		g.showsLate(50 * time.Millisecond)
 		e.verify(1)
 		e.pass(20 * time.Second)
 		e.calmly()
@@ -288,13 +282,7 @@ func TestRepairThatIsIneffectiveIsAnError(t *testing.T) {
 // A look right after a repair finds the target as it was: that is no failure.
 func TestEffectThatComesLateIsNoFailure(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
-		until := time.Now().Add(50 * time.Millisecond)
-		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
-			if time.Now().Before(until) {
-				return &object{ID: id, Value: 9}, true, nil
-			}
-			return &object{ID: id, Value: g.holds()[id]}, true, nil
-		})
+		g.showsLate(50 * time.Millisecond)
 		e.verify(1)
 		e.pass(30 * time.Millisecond)
 		e.calmly()
@@ -360,7 +348,7 @@ func TestChangeDuringAPauseIsNoRepair(t *testing.T) {
 	})
 }
 
-// A fight ends when nobody wants the row to be reconciled.
+// A fight ends when the row loses its status.
 func TestFightEndsWithTheStatusOfItsRow(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
 		if e.get(1).Status.Kind != reconciler.StatusKindDone {

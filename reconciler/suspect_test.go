@@ -188,7 +188,7 @@ func TestSuspectInAFight(t *testing.T) {
 	})
 }
 
-// There is nothing to look at, or nobody who looks.
+// There is nothing to look at, or no loop that looks.
 func TestSuspectWithoutARowIsTheFailure(t *testing.T) {
 	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
 		require.NoError(e, reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, nil))

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// quietly asks for looks from another goroutine, as an event does: nobody waits.
+// quietly asks for looks from another goroutine, as an event does: the test does not wait for them.
 func (e *env) quietly(ids ...uint64) func() {
 	return func() {
 		go func() {

@@ -72,6 +72,17 @@ func (g *getting) looksLate() {
 	})
 }
 
+// showsLate lets Get return another value for a while: the effects of operations come late.
+func (g *getting) showsLate(d time.Duration) {
+	until := time.Now().Add(d)
+	g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+		if time.Now().Before(until) {
+			return &object{ID: id, Value: 9}, true, nil
+		}
+		return &object{ID: id, Value: g.holds()[id]}, true, nil
+	})
+}
+
 // drift changes what the target has for an object; a negative value means nothing.
 func (w *world) drift(id uint64, value int) {
 	held := w.holds()
@@ -646,7 +657,7 @@ func TestRetryDuringALook(t *testing.T) {
 }
 
 // A get that takes longer than an operation may must not keep others, or its own object, from being called.
-func TestGetThatIsStuckKeepsNobody(t *testing.T) {
+func TestGetThatIsStuckKeepsNoOtherObjectWaiting(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
 		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
 			time.Sleep(5 * time.Second)

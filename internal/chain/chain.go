@@ -282,10 +282,8 @@ func (p *Parts) Wait(ctx context.Context, row Row) (Verdict, error) {
 			if err := held.Part.Await(ctx, held.Row); err != nil {
 				return v, err
 			}
-			if pause = 0; held.Part.Output() == "" {
-				met[object{held.Part, held.Row.Table, held.Row.Key}] = true
-			} else {
-				pause = soon
+			if pause = soon; held.Part.Output() == "" {
+				met[object{held.Part, held.Row.Table, held.Row.Key}], pause = true, 0
 			}
 		}
 		if err := sleep(ctx, pause); err != nil {

@@ -144,7 +144,8 @@ func All(db *statedb.DB) iter.Seq2[string, *Input] {
 	}
 }
 
-// DerivedFrom returns the names of the tables that are derived from a table, by derivations that were not released; none if db is nil.
+// DerivedFrom returns the names of the tables that are derived from a table, by derivations that were not released; none
+// if db is nil.
 func DerivedFrom(db *statedb.DB, table string) (outputs []string) {
 	if db == nil {
 		return nil

@@ -102,7 +102,8 @@ type blockedObject[Obj any] struct {
 // New returns the needs of a loop.
 func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 	return &Needs[Obj]{
-		cfg: cfg, rows: map[string]*awaited[Obj]{}, suspicions: map[string][]*suspicion[Obj]{}, isDue: map[string]struct{}{}, waits: map[string]blockedObject[Obj]{},
+		cfg: cfg, rows: map[string]*awaited[Obj]{}, suspicions: map[string][]*suspicion[Obj]{}, isDue: map[string]struct{}{},
+		waits: map[string]blockedObject[Obj]{},
 		deletions: deletions[Obj]{
 			changes: changes.Table[Obj]{Table: cfg.Rows.Table}, known: make(chan struct{}),
 			awaited: map[string]map[*deletedWait[Obj]]struct{}{},

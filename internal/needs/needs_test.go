@@ -241,7 +241,7 @@ func TestDeletionCountsFromItsCommitOn(t *testing.T) {
 }
 
 // Somebody holds the table for long: neither the loop nor an operation waits for it. A hang is the failure.
-func TestNobodyWaitsForALockedTable(t *testing.T) {
+func TestALockedTableIsNotWaitedFor(t *testing.T) {
 	wanted := func(*row) bool { return true }
 	e := newEnv(t)
 	wtxn := e.db.WriteTxn(e.table)

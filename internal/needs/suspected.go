@@ -57,7 +57,8 @@ func (n *Needs[Obj]) Suspect(obj Obj, err error, waited Waited) error {
 			return err
 		}
 	}
-	return outcome.Missing(fmt.Errorf("%w: looking at %s", err, n.NameOf(string(key))), []core.Need{&suspected[Obj]{n, string(key), row}})
+	why := fmt.Errorf("%w: looking at %s", err, n.NameOf(string(key)))
+	return outcome.Missing(why, []core.Need{&suspected[Obj]{n, string(key), row}})
 }
 
 // Begin implements [core.Need].

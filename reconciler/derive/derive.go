@@ -130,7 +130,7 @@ type Derived[In, Out any] struct {
 	calls    calls
 	progress settledUpTo
 	// questions are called between two rounds.
-	questions []*question
+	questions map[*func()]struct{}
 }
 
 // reached is what the table of inputs says, if told is true: the sum of the revisions of the inputs that the
@@ -280,6 +280,7 @@ func build[In, Out any](
 		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
 		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
+		questions: map[*func()]struct{}{},
 		progress: settledUpTo{
 			condition: inspect.ConditionNotStarted, read: make([]statedb.Revision, len(tables)), changed: make(chan struct{}),
 			calls: make([]int, len(tables)),

@@ -78,15 +78,15 @@ func (p part[In, Out]) ask(ctx context.Context, f func()) error {
 		d.mu.Unlock()
 		return fmt.Errorf("the derivation is %s", condition)
 	}
-	question := &question{func() {
+	question := func() {
 		select {
 		case withdrawn <- struct{}{}:
 			f()
 			close(answered)
 		default:
 		}
-	}}
-	d.questions = append(d.questions, question)
+	}
+	d.questions[&question] = struct{}{}
 	d.mu.Unlock()
 	d.wake.Send()
 	late := time.NewTimer(answerTimeout)
@@ -100,7 +100,7 @@ func (p part[In, Out]) ask(ctx context.Context, f func()) error {
 	select {
 	case withdrawn <- struct{}{}:
 		d.mu.Lock()
-		d.questions = slices.DeleteFunc(d.questions, question.is)
+		delete(d.questions, &question)
 		d.mu.Unlock()
 		return fmt.Errorf("the derivation is busy: %s", cmp.Or(d.hangs(), "a round takes over 100 ms"))
 	case <-answered:
@@ -108,19 +108,14 @@ func (p part[In, Out]) ask(ctx context.Context, f func()) error {
 	}
 }
 
-// question is something that the goroutine of the derivation is asked between two rounds.
-type question struct{ answer func() }
-
-func (q *question) is(other *question) bool { return q == other }
-
 // answer answers questions. It is called between two rounds.
 func (d *Derived[In, Out]) answer() {
 	d.mu.Lock()
-	questions := d.questions
-	d.questions = nil
+	questions := slices.Collect(maps.Keys(d.questions))
+	clear(d.questions)
 	d.mu.Unlock()
 	for _, one := range questions {
-		one.answer()
+		(*one)()
 	}
 }
 

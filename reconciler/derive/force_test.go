@@ -146,11 +146,11 @@ func TestPartThatDoesNotRunHoldsUpWhatFollows(t *testing.T) {
 			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
 			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
 		})
-		const nobody = ": unknown: no reconciler and no derivation of the registry works on this table: "
-		require.Equal(e, []string{" of routes" + nobody}, c.force("wishes", "a"))
+		const unread = ": unknown: no reconciler and no derivation of the registry works on this table: "
+		require.Equal(e, []string{" of routes" + unread}, c.force("wishes", "a"))
 		reconcilertest.Go(e, c.second.Run)
 		synctest.Wait()
-		require.Equal(e, []string{" of rules" + nobody}, c.force("wishes", "a"))
+		require.Equal(e, []string{" of rules" + unread}, c.force("wishes", "a"))
 		reconcilertest.Go(e, c.loop.Run)
 		synctest.Wait()
 		require.Empty(e, c.force("wishes", "a"))

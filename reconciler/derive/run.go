@@ -132,7 +132,7 @@ func (d *Derived[In, Out]) end() {
 		d.cfg.Registry.Remove(d)
 	}
 	d.mu.Lock()
-	d.questions = nil
+	clear(d.questions)
 	d.mu.Unlock()
 	d.disconnect()
 	d.stopped()
@@ -329,7 +329,7 @@ func (d *Derived[In, Out]) take(
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var lookups []edges.Lookup
-	if before := d.joins.edges.Of(key); before != nil {
+	if before := d.joins.edges.Of(key); before != nil && d.cfg.Registry != nil {
 		lookups = before.Lookups(before.Len())
 	}
 	switch {

@@ -21,7 +21,7 @@ type Loop[Row any] interface {
 const (
 	// settle is the time from the first event of a burst to the look at what all of them name.
 	settle = 50 * time.Millisecond
-	// many is how many rows are looked at one by one. A resync looks at more of them at once.
+	// many is how many rows are looked at one by one. A resync looks at more of them at once, unless it would have to wait.
 	many = 100
 	// pause is the time between two resyncs, if they are asked for all the time, as by another program that undoes each
 	// repair. Without that, the first ones begin at once.

@@ -153,7 +153,9 @@ func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*des
 }
 
 // Get gets an address as List lists it.
-func (a *addresses) Get(_ context.Context, _ statedb.ReadTxn, wanted *desired.Address) (found *desired.Address, ok bool, err error) {
+func (a *addresses) Get(
+	_ context.Context, _ statedb.ReadTxn, wanted *desired.Address,
+) (found *desired.Address, ok bool, err error) {
 	link, err := findLink(wanted.Spec.Dev)
 	if err != nil || link == nil {
 		return nil, false, err

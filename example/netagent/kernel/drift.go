@@ -82,7 +82,9 @@ func (d *drift) link(name string, effect desired.Effect) {
 }
 
 // needing asks for a look at the rows that need a link.
-func needing[S desired.Spec](txn statedb.ReadTxn, table statedb.Table[*desired.Row[S]], looks *recheck.Queue[*desired.Row[S]], link string) {
+func needing[S desired.Spec](
+	txn statedb.ReadTxn, table statedb.Table[*desired.Row[S]], looks *recheck.Queue[*desired.Row[S]], link string,
+) {
 	for row := range table.List(txn, desired.ByNeeds[S](link)) {
 		looks.Verify(row)
 	}
@@ -137,7 +139,8 @@ func (d *drift) addressChanged(txn statedb.ReadTxn, m syscall.NetlinkMessage) er
 	if !known {
 		return nil
 	}
-	row, _, asked := d.Tables.Addresses.Get(txn, desired.ByKey[config.Address](config.Address{Dev: link.Name, CIDR: addr.cidr}.Key()))
+	key := config.Address{Dev: link.Name, CIDR: addr.cidr}.Key()
+	row, _, asked := d.Tables.Addresses.Get(txn, desired.ByKey[config.Address](key))
 	switch {
 	case asked && fresh && addr.is(row.Spec) && !failed(d.Tables.Loops.Addresses, txn, row):
 	case asked:

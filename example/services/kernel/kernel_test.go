@@ -309,7 +309,7 @@ func TestElementsAreFoundByTheirKeys(t *testing.T) {
 	require.Equal(t, want, found)
 	size(0)
 
-	// Somebody else changes a slot, makes a service go elsewhere and be in both sets, and adds what nobody has asked for.
+	// Another program changes a slot, makes a service go elsewhere and be in both sets, and adds elements.
 	require.NoError(t, p.Nft(`
 		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 0 : 10.2.0.99 . 8080 }
 		add element ip services endpoints { tcp . 10.96.9.9 . 80 . 70000 : 10.2.0.99 . 8080 }

@@ -69,7 +69,7 @@ func NewPlace(t testing.TB) *Place {
 	p := &Place{t, file}
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
 	p.Do(func() error {
-		// Nobody else has its addresses, so they are there at once. That of a link itself has no flag for that.
+		// No other host has its addresses, so they are there at once. The address of a link itself has no flag for that.
 		for _, links := range []string{"all", "default"} {
 			if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+links+"/accept_dad", []byte("0"), 0o644); err != nil {
 				return err

@@ -33,7 +33,7 @@ type fake struct {
 	// most is how many elements a batch may have; zero means any number.
 	most    int
 	commits int
-	// changes are what others have changed; nil means that nobody does.
+	// changes are what others have changed; nil if they change nothing.
 	changes chan kernel.Changes
 }
 

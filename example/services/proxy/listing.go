@@ -47,9 +47,9 @@ func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Fronten
 
 // reread looks at what the kernel has of a service, and knows that from then on. The caller has the turn.
 func (o *operations) reread(wanted *Frontend) (have slots, is bool, err error) {
-	doubted := o.dispel(wanted.At)
+	o.doubted.Delete(wanted.At) // before the look, which does not see what is changed after it
 	r := reading{operations: o, learns: true, found: map[kernel.Service]slots{}}
-	if err = r.look(wanted.At, slots{absent.count, wanted.Endpoints}); err != nil && doubted {
+	if err = r.look(wanted.At, slots{absent.count, wanted.Endpoints}); err != nil {
 		o.doubt(wanted.At)
 	}
 	if r.drifts {
@@ -60,12 +60,10 @@ func (o *operations) reread(wanted *Frontend) (have slots, is bool, err error) {
 }
 
 // believe rereads a service that is doubted. Its row may have been changed before the look at it.
-func (o *operations) believe(f *Frontend) error {
-	if !o.dispel(f.At) {
-		return nil
+func (o *operations) believe(f *Frontend) (err error) {
+	if _, doubted := o.doubted.Load(f.At); doubted {
+		_, _, err = o.reread(f)
 	}
-	o.doubt(f.At)
-	_, _, err := o.reread(f)
 	return err
 }
 
@@ -112,18 +110,17 @@ func (r *reading) read(ctx context.Context) error {
 	if err != nil || !r.learns {
 		return err
 	}
-	return r.inTurn(ctx, func() error {
+	return r.inTurn(ctx, func() (err error) {
 		if r.unsure <= begin {
 			r.unsure = 0
 		}
 		// An earlier process, or somebody else, may have left flows that do not fit to it.
 		r.stale.addUnfit()
 		// A list that is read while others commit may lack elements.
-		again, err := more, error(nil)
 		if more {
-			again, err = r.hasMore()
+			more, err = r.hasMore()
 		}
-		if r.drifts || again {
+		if r.drifts || more {
 			// The comparison that follows leaves out what was written meanwhile, which may be changed too.
 			r.resync()
 		}

@@ -51,29 +51,12 @@ type operations struct {
 	// stale has a lock of its own.
 	stale *stale
 
-	// doubted are services that others have changed since they were read: have is not believed for them. doubts is its lock.
-	doubts  sync.Mutex
-	doubted map[kernel.Service]bool
+	// doubted are the services that others have changed since they were read: have is not believed for them.
+	doubted sync.Map
 }
 
-// doubt notes that another program has changed what the kernel has of a service.
-func (o *operations) doubt(at kernel.Service) {
-	o.doubts.Lock()
-	defer o.doubts.Unlock()
-	if o.doubted == nil {
-		o.doubted = make(map[kernel.Service]bool)
-	}
-	o.doubted[at] = true
-}
-
-// dispel ends the doubt about a service, and reports whether there was one.
-func (o *operations) dispel(at kernel.Service) bool {
-	o.doubts.Lock()
-	defer o.doubts.Unlock()
-	was := o.doubted[at]
-	delete(o.doubted, at)
-	return was
-}
+// doubt notes that another program has changed what the kernel has of a service. It needs no turn.
+func (o *operations) doubt(at kernel.Service) { o.doubted.Store(at, nil) }
 
 // slots are what the kernel has of a service.
 type slots struct {

@@ -62,7 +62,7 @@ func (w *watched) restored() time.Duration {
 	}
 }
 
-// No resync is due: what restores the table is that the program is told.
+// No resync is due: the program is told, and restores the table.
 func TestWhatNftChangesIsRestoredAtOnce(t *testing.T) {
 	w := newWatched(t)
 	for _, script := range []string{
