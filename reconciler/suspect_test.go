@@ -147,7 +147,7 @@ func TestSuspectedObjectThatFailsIsWaitedFor(t *testing.T) {
 		g.drift(1, -1)
 		insert(2)
 		e.pass(10 * time.Second)
-		d.is(other, 2, reconciler.StatusKindBlocked, "object 1 is not applied")
+		d.is(other, 2, reconciler.StatusKindBlocked, "is not applied") // as NeedApplied or Suspect says it
 		require.Contains(e, other.Explain(e.Context(), "2").Why, "down")
 		require.LessOrEqual(e, d.take(), 3)
 		g.failing("")
