@@ -30,7 +30,7 @@ func TestRandomHistoriesEndAsTheServerIs(t *testing.T) {
 		history(t, seed)
 		return
 	}
-	for range long.Times(20) {
+	for range long.Times(12) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

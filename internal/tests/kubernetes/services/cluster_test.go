@@ -24,7 +24,7 @@ import (
 // is killed in each round, the API server in some, and its store is compacted.
 func TestNoConnectionIsLostWhateverHappensToTheCluster(t *testing.T) {
 	const rounds = 10
-	changes := long.Times(30)
+	changes := long.Times(20)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := newWorld(t, seed)
