@@ -11,5 +11,5 @@
 //
 // The events of one source and object with the same type and reason are one row: see [Row]. The table has at most 1000
 // rows: those go that were not repeated for the longest time. Events are cut (see [MaxText]), and lost with the process:
-// what a program needs belongs in its rows. Package managed records its events itself.
+// what a program needs belongs in its rows.
 package event
