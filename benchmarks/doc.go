@@ -11,7 +11,8 @@
 //
 // The contenders:
 //
-//   - statekeel, with its default options; ledger=row has the outcomes in the rows, ledger=beside beside the table.
+//   - statekeel, with its default options; ledger=row has the outcomes in the rows, ledger=beside beside rows without a
+//     status.
 //   - statedb: github.com/cilium/statedb/reconciler v0.9.4, always with the outcomes in the rows. "+inf" lifts its limit of
 //     1000 rounds a second.
 //   - floor: a hand-written loop that reads the changes, calls the operation and, with ledger=row, writes the outcome: the

@@ -18,7 +18,7 @@
 // for Grafana and alerts.yaml for Prometheus are in the folder of this package. Both need the names that metrics have
 // without [WithNamespace], and work with native and with classic histograms ([WithoutClassicBuckets]).
 //
-// Every metric has the label "reconciler": the module ID, followed by "/" and the name if the reconciler has one. The other
+// Every metric has the label "reconciler": the module ID, followed by "/" and the name if it has one. The other
 // labels are "operation" (update, delete), "result" (done, failed, terminal, blocked, requeued) and "state" (the states of
 // [metrics.Figures]): the number of series does not grow with the number of objects.
 package prometheus
