@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package errorclass counts failures by class, and decides which failures are logged: one of each
-// class at most every 30 seconds.
+// Package errorclass counts failures by class, and decides which are logged: one of each class at most every 30 seconds.
 //
-// Its state is the classes and the lines that are not logged yet. The number of classes is bounded.
-// The loop's goroutine adds failures, takes the lines and logs them; other goroutines may list the
-// classes. This package has no logger and no lock.
+// Its state is the classes, whose number is bounded, and the lines that are not logged yet. The loop's goroutine adds
+// failures, takes the lines and logs them; other goroutines may list the classes. This package has no logger and no lock.
 package errorclass

@@ -8,9 +8,9 @@
 // operation, and writes nothing. A row is due in one of two ways:
 //
 //   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the order of revisions,
-//     which is about that of the ages. Each operation on a row that was returned has to write its status, even if that is
-//     not news: so the row gets a later revision, and is found again.
-//   - If outcomes are beside the table, once an interval the Refresher goes over all rows, in the order of keys: a lap. A row
-//     that changes during the lap leaves it, since the change is applied. So each row is applied at least once in two
-//     intervals. If the loop cannot keep up, a lap takes longer.
+//     about that of the ages. Each operation on a returned row has to write its status, even if that is no news: so the row
+//     gets a later revision, and is found again.
+//   - Beside the table, in a lap: once an interval over all rows, in the order of keys. A row that changes during the lap
+//     leaves it, since the change is applied. So each row is applied at least once in two intervals, unless the loop cannot
+//     keep up.
 package refresh

@@ -4,16 +4,11 @@
 // Package resync looks at the target, and finds what it has that the table does not want, and the other way round.
 //
 // A [Resync] is a stage of the loop, which calls [Resync.Step] at the end of each pass. A look is due when the table is
-// initialised, at an interval, on request, and after a failure with backoff. It is one of two:
-//
-//   - The program prunes the target itself, when no operation runs: the peer's Prune. That is one call.
-//   - The target is listed on a goroutine of its own, when all that the initialised table had was attempted. Then each key
-//     is judged, unless an operation of it has ended since the listing began, which may show what was before, or the core
-//     has an entry of it. What no row wants is an orphan: the loop deletes it. A row that is Done is missing if it was not
-//     listed, and different if the listed object is not equal to it: the loop applies it again, a repair.
-//
-// If the loop adopts, the first listing comes before everything else, and the Resync keeps it: a row that is equal to what
-// was listed needs no operation.
+// initialised, at an interval, on request, and after a failure with backoff. Either the program prunes the target itself in
+// one call, when no operation runs. Or the target is listed on a goroutine of its own, when all that the initialised table
+// had was attempted. Then each key is judged, unless an operation of it has ended since the listing began, which may show
+// what was before, or the core has an entry of it. What no row wants is an orphan: the loop deletes it. A row that is Done
+// is missing if it was not listed, and different if the listed object is not equal to it: the loop repairs it.
 //
 // The loop's goroutine owns a Resync. What the listing goroutine writes, it hands over when it ends.
 package resync

@@ -13,17 +13,12 @@
 //	http.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 //
 //	config.Options = append(config.Options, reconciler.WithMetrics(figures))
-//	loop, err := reconciler.New(config)
 //
-// To have expvar as well, use [metrics.Join]. [NewInputs] exports what fills tables, [NewAcks] what the program tells etcd.
-// The folder of this package contains dashboard.json for Grafana and alerts.yaml, rules for Prometheus. Both use the names
-// that metrics have without [WithNamespace], and work with both kinds of histograms.
+// [metrics.Join] adds expvar. [NewInputs] exports what fills tables, [NewAcks] what the program tells etcd. dashboard.json
+// for Grafana and alerts.yaml for Prometheus are in the folder of this package. Both need the names that metrics have
+// without [WithNamespace], and work with native and with classic histograms ([WithoutClassicBuckets]).
 //
-// Every metric has the label "reconciler": the module ID, followed by "/" and the name if the reconciler has one. The other
+// Every metric has the label "reconciler": the module ID, followed by "/" and the name if it has one. The other
 // labels are "operation" (update, delete), "result" (done, failed, terminal, blocked, requeued) and "state" (the states of
-// [metrics.Figures]). Their values are fixed: the number of series does not grow with the number of objects.
-//
-// Histograms are native histograms with buckets that are 9 % wide, which Prometheus stores if configured
-// (scrape_native_histograms: true). They also have classic buckets, at every fourth power of two, unless
-// [WithoutClassicBuckets] is set.
+// [metrics.Figures]): the number of series does not grow with the number of objects.
 package prometheus

@@ -47,8 +47,9 @@ func WithConstLabels(labels map[string]string) Option {
 	}
 }
 
-// WithoutClassicBuckets exports native histograms only. A reader without support for them gets the
-// count and the sum of each histogram.
+// WithoutClassicBuckets exports native histograms only, whose buckets are 9 % wide; Prometheus stores them if
+// configured (scrape_native_histograms: true). A reader without support for them gets the count and the sum of each
+// histogram. Classic buckets are at every fourth power of two.
 func WithoutClassicBuckets() Option {
 	return func(s *settings) { s.noClassic = true }
 }

@@ -63,6 +63,14 @@ type Config[Out any] struct {
 // Derived is a derivation: the state that [Each] and [Best] make, and that [Derived.Run] keeps up to
 // date. It implements [inspect.Controller]; the objects are the rows of the input. Its methods are
 // safe from any goroutine, but not from the functions of the derivation.
+//
+// Beside the tables it takes about 245 bytes for each input row, if each wants one output row, two want the same, and keys
+// have 8 bytes; plus the output rows that lose, and old versions of input rows that fail; with short keys at most 100 bytes
+// for each look-up, and 110 for an input row with some. With further inputs, the snapshot of the last round keeps what was
+// replaced or deleted since in all tables of the database: 5 kB for each change far from others, and one more copy of the
+// tables at most. While the derivation runs that is what a round takes, or 10 s; and all since it was paused or has ended,
+// until [Derived.Close]. With a Registry, what rows no longer lead to is remembered until it is gone from the targets, 2 MB
+// at most if keys are short: see [inspect.Registry.InForce].
 type Derived[In, Out any] struct {
 	member
 	cfg    Config[Out]

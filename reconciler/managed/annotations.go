@@ -10,7 +10,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// AnnotationPrefix is the prefix of the keys of all annotations of this package.
+// AnnotationPrefix is the prefix of the keys of all annotations of this package. Write them with [Writer.Edit], which makes
+// the row Pending: otherwise the loop does not notice the change. They override the fields of [Meta], and those the options:
+//
+//	reconcile-requested-at  any new text: see RequestReconcile
+//	paused                  "true"
+//	poll-interval           a duration such as "30s"
+//	management-policies     actions separated by commas; with an invalid one nothing is done
+//	deletion-policy         "Orphan" or "Delete"
+//	external-name           takes over an existing resource
+//
+// The reconciler writes external-create-pending, -succeeded, -failed and -changes, and reconcile-handled-at, the last
+// request that it has observed the resource for.
 const AnnotationPrefix = "statekeel.io/"
 
 // AnnotationExternalName holds the name of the resource in the outside system. If the outside system chooses

@@ -21,6 +21,11 @@ import (
 // Writer writes rows of a managed reconciler as desired state: onto the row in the table, so that the
 // reconciler's notes stay, and with the status that asks for a pass. Its methods may be called from any
 // goroutine that has a write transaction of the table. They do not commit it.
+//
+// A plain Insert replaces the whole row, with its policies and its pause; the next pass puts back the notes and the
+// annotations that Create has set. A pass goes on while its row is written, unless the object is being deleted now, is
+// paused, has other policies or names another resource; the next pass follows at once. If a person names a resource while
+// Create runs, the row keeps that name, and the event ExternalNameChanged reports the created resource.
 type Writer[T Managed] struct {
 	// Table, Clone and SetStatus are those of [reconciler.Config]. Required: without them each method returns an
 	// error that names what is missing.

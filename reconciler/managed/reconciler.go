@@ -167,9 +167,14 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 
 // Delete deletes the external resource of a row that was removed without [Writer.Delete]. It does so if
 // the row has the finalizer or a note about a create, or if a pass has seen the row: the removed
-// version may be one that the program had put in its place. If a row only names a resource, Delete
-// leaves that in place and records an event. While the resource exists, Delete returns an outcome that
-// asks for another call.
+// version may be one that the program had put in its place. While the resource exists, Delete returns an
+// outcome that asks for another call. If the row is paused, or its create unsure, that waits until a person
+// puts the row back; Explain and an event report it. A row that returns under another external name waits
+// until the old resource is gone.
+//
+// Two events report a resource that was left in place because the reconciler cannot tell whether it is still
+// wanted: ExternalNameChanged that which a row named before (delete it, or name it again),
+// CannotTellIfManaged that of a row that only named it, and was removed before a pass saw it.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
 	before := r.memory.get(key)

@@ -63,7 +63,10 @@ type Result struct {
 	// exponentially while calls keep asking for it. It is not counted as a failure.
 	Requeue bool
 	// RequeueAfter, if positive, runs the request again after this time, and Requeue is ignored.
-	// Zero and negative values have no effect. Later calls do not cancel it: see the package.
+	// Zero and negative values have no effect. It holds until a call begins at its time or later: a call in
+	// between, because of an event or a refresh, does not cancel it. Of several such times the earliest is
+	// kept. After a failure, Blocked or Requeue the request runs at its retry, release or backoff, even if that
+	// is later; after a terminal error at the next change. A clean-up that asks for nothing ends it.
 	RequeueAfter time.Duration
 }
 

@@ -12,16 +12,12 @@
 //   - The table is initialised when the first full list is in, so a reconciler does not prune before.
 //   - Nothing is removed because the source is away, nor, without [Config].AllowEmpty, because its list is empty.
 //
-// # Rows with a status
+// If rows carry a status, set [Config].Same, which ignores it, and [Config].Merge, which sets it to Pending: otherwise each
+// full list writes every row, and each is applied again. New rows are written as they are given, so their status is
+// Pending, too.
 //
-// A reconciler whose outcomes are beside the table needs nothing else. If rows carry a status, set [Config].Same, which
-// ignores it, and [Config].Merge, which sets it to Pending. Without them each full list writes every row, and each row is
-// applied again. New rows are written as they are given, so their status is Pending, too.
-//
-// # How far a table is
-//
-// In the table <table>-inputs each source has a row with the revision of the source that the table includes (Input), and
-// the revision of the table that includes it (Output), written in the transaction of the last rows. What the source wanted
-// at Input has been applied when the reconciler has attempted everything up to Output, and nothing is failing, blocked or
-// rejected; except for what the source deleted while the program was down, which a prune or a resync removes.
+// In the table <table>-inputs each source has a row with its revision that the table includes (Input), and the revision of
+// the table that includes it (Output), written in the transaction of the last rows. What the source wanted at Input has
+// been applied when the reconciler has attempted everything up to Output, and nothing is failing, blocked or rejected;
+// except for what the source deleted while the program was down, which a prune or a resync removes.
 package source

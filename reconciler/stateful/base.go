@@ -74,7 +74,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  5. update the state annotation on success, once the [StateStore] has the same text
 //
 // The operations of [Configure] call it for an update. It also sets the second annotation, whose
-// key ends in ".epoch": see the package. An annotation that cannot be read counts as missing. It is
+// key ends in ".epoch": see [StatefulReconciler]. An annotation that cannot be read counts as missing. It is
 // reported to the logger, as a [reconciler.Note], and in the error if the attempt fails. A state
 // that cannot be encoded is a [reconciler.TerminalError], before anything is applied.
 func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {

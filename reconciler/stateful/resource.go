@@ -37,6 +37,11 @@ type StatefulResource interface {
 type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// GetStateAnnotationKey returns the key of the annotation with the previous state. It must be
 	// constant, not empty, and different from the keys of other reconcilers of the row.
+	//
+	// A second annotation, whose key ends in ".epoch", marks the states that this process applied. So a clone
+	// of a deleted row is applied in full, and so is a copy of a row under another name, although their
+	// annotations say that the target has everything. A state that an earlier process applied is trusted,
+	// unless the object was deleted since this process began.
 	GetStateAnnotationKey() string
 
 	// ExtractCurrentState returns the state that the resource wants. An error fails the attempt

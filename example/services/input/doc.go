@@ -2,7 +2,7 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package input fills the tables of services and of endpoint slices of package proxy: from a YAML file whose edits are
-// followed, from an API server of Kubernetes, or with services that it makes up.
+// followed, from an API server of Kubernetes, or with services that it makes up. On other systems than Linux it is empty.
 //
 // In a file, services is a list:
 //
@@ -14,6 +14,4 @@
 //	    unready: [10.2.0.12:8080]       # those that get no new clients
 //
 // The endpoints of a service are a slice for each of their ports.
-//
-// On other systems than Linux the package is empty.
 package input

@@ -141,6 +141,9 @@ func (t *single) String() string {
 // [Table.Close]. A table is created if it is missing; chains, rules and sets that are not as they should be are replaced.
 // An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to
 // a table, under other names, stays.
+//
+// The first versions had the table of family ip only. Open keeps it, with all its elements: it adds the other table, and
+// replaces one rule of the old one, that of masquerading, in one transaction.
 func Open(name string) (*Table, error) {
 	t := &Table{}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))

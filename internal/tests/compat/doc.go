@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package compat maps the names of other reconcilers to the names of this module, and writes the map as
-// docs/COMPATIBILITY.md.
-//
-// The map is in one file for each system: statedb.go, request.go, stepper.go, stateful.go and managed.go. The tests check
-// that every name of a system (those in testdata) is mapped, that the names here exist, that a test or an Example uses
-// them, and that the page is current. To write the page again:
+// Package compat maps the names of other reconcilers to the names of this module, in one file for each system, and writes
+// the map as docs/COMPATIBILITY.md. The tests check that every name of a system (those in testdata) is mapped, that the
+// names here exist, that a test or an Example uses them, and that the page is current. To write the page again:
 //
 //	go test ./internal/tests/compat -update
 package compat

@@ -17,9 +17,9 @@ const head = `# Compatibility
 
 `
 
-const introduction = "Where each name of five other reconcilers (\"there\") is in Statekeel (\"here\"): first the names that " +
-	"mean the same on both sides, then a table of those with another name, shape or behaviour here, or none (-). A name here is " +
-	"in the package of the section, unless it names another. `T: M` stands for `T` and `T.M`."
+const introduction = "The names of five other reconcilers (\"there\") in Statekeel (\"here\"): first those that mean the same, " +
+	"then those with another name, shape or behaviour here, or none (-). A name here is in the package of the section, unless " +
+	"it names another. `T: M` stands for `T` and `T.M`."
 
 // page returns docs/COMPATIBILITY.md.
 func page() string {

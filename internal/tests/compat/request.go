@@ -7,11 +7,10 @@ package compat
 var requestSystem = system{
 	title: "Controllers and requests: package reconciler/request",
 	pkg:   "request",
-	about: "A reconciler of requests, as controllers for Kubernetes have it: see the " +
-		"[package](../reconciler/request/doc.go). Any comparable type can be a request, so `Reconciler` has a type parameter. " +
-		"`Result.Requeue` means `reconciler.RequeueBackoff`, `Result.RequeueAfter` above zero means `reconciler.Requeue` and " +
-		"wins, and an error wins over both. A `RequeueAfter` holds until a call begins at its time or later, whatever a call in " +
-		"between returns; there an event uses it up with the priority queue.",
+	about: "A reconciler of requests, as [controllers](../reconciler/request/doc.go) for Kubernetes have it. Any comparable " +
+		"type can be a request, so `Reconciler` has a type parameter. An error wins over `Result.RequeueAfter`, that over " +
+		"`Result.Requeue`. A `RequeueAfter` holds whatever a call before its time returns; there an event uses it up with the " +
+		"priority queue.",
 	same: []string{
 		"Reconciler",
 		"Request: NamespacedName",
@@ -21,13 +20,13 @@ var requestSystem = system{
 		{"Reconciler.Reconcile", "Reconciler.Reconcile",
 			"also called for deleted objects: it finds no row then. After a `reconciler.TerminalError` health stays degraded until " +
 				"the object changes"},
-		{"controller.Func", "Func", "it has a context, as the method of the interface has"},
-		{"controller.Request, controller.Result", "Request, Result", "second names there for the same types"},
+		{"controller.Func, controller.Request, controller.Result", "Func, Request, Result",
+			"second names there. `Func` has a context, as the method has"},
 		{"types.NamespacedName", "NamespacedName: Namespace, Name, String", "nothing of Kubernetes is linked"},
-		{"Result.Priority", "", "the lanes of the loop go by the kind of a change; operations do not choose one"},
+		{"Result.Priority", "", "the lanes of the loop go by the kind of a change"},
 		{"Controller", "Controller: Run, Add, Loop, Table",
-			"no client and no cache: the tables are both. Requests wait until the tables of all sources are initialised, without a " +
-				"timeout. A deletion of an object or of an owned row is always a request; there a predicate can reject it"},
+			"the tables are client and cache. Requests wait until the tables of all sources are initialised, without a timeout. A " +
+				"deletion of an object or of an owned row is always a request; there a predicate can reject it"},
 	},
 	only: []string{
 		"New, Register",

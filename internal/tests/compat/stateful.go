@@ -7,9 +7,9 @@ package compat
 var statefulSystem = system{
 	title: "Stateful reconcilers: package reconciler/stateful",
 	pkg:   "stateful",
-	about: "A reconciler that compares the desired state with the state applied last, which is in an annotation: see the " +
-		"[package](../reconciler/stateful/doc.go). `StatefulReconciler[T, State, Item]` has type parameters for the row, its " +
-		"state and the items of the state; a zero `State` means nothing. Rows embed `object.Meta`, which has the annotations.",
+	about: "A reconciler that [compares](../reconciler/stateful/doc.go) the desired state with the state applied last, " +
+		"which is in an annotation. `StatefulReconciler[T, State, Item]` has type parameters for the row, its state and the " +
+		"items of the state; a zero `State` means nothing. Rows embed `object.Meta`, which has the annotations.",
 	same: []string{
 		"StatefulReconciler: GetStateAnnotationKey, ExtractCurrentState, CompareStates, ApplyOperations",
 		"StatefulResource, Object",
@@ -21,13 +21,13 @@ var statefulSystem = system{
 	},
 	rows: []row{
 		{"StatefulReconciler.UpdateStateAnnotation", "AnnotationUpdater.UpdateStateAnnotation",
-			"an optional interface: without it the reconciler writes the annotation. It is lost with the table; there it is in the " +
-				"cluster. `StateStore` keeps it"},
+			"optional: without it the reconciler writes the annotation, which is lost with the table; there it is in the cluster. " +
+				"`StateStore` keeps it"},
 		{"StateChangeOperations.ContextChanged", "StateChangeOperations.ContextChanged",
-			"`ApplyOperations` is called once for each context that was tried and has to be cleaned up"},
+			"one call for each context that was tried and has to be cleaned up"},
 		{"BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.Reconcile",
-			"the same five steps. What the process remembers counts before the annotation. A second annotation, with the suffix " +
-				"`.epoch`, prevents that the state of a deleted or copied row is used"},
+			"the same five steps, but what the process remembers counts before the annotation. A second one, with the suffix " +
+				"`.epoch`, keeps the state of a deleted or copied row from being used"},
 		{"logr.Logger", "", "loggers are `*slog.Logger`; nil discards"},
 	},
 	only: []string{

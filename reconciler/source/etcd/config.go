@@ -48,7 +48,10 @@ type Config[Obj any] struct {
 	Sink *source.Sink[Obj]
 
 	// Identity is the key of the random text by which the store is known; empty means "statekeel/identity".
-	// All sources of a store may share it. It must not begin with Prefix.
+	// All sources of a store may share it; the first one makes it. It must not begin with Prefix. Delete the
+	// key after a store was restored from a backup, which has the text, too. If it also has the cluster ID,
+	// and has passed the revision and the raft term that the source had seen before the source reads it again,
+	// only the next list by time finds the differences.
 	Identity string
 	// Check is the time between comparisons of the store with what is known of it, and the longest
 	// time that an answer of etcd may take. Zero means 30 s. The first comparison is at a random

@@ -23,6 +23,9 @@ import (
 
 // Source fills a table from a prefix of etcd. Make one with [New]. Its methods are safe for concurrent
 // use.
+//
+// It keeps the last object of each key: 210 to 300 bytes for a key of 25, and the object, which the table has, too, unless
+// the sink merges. A list takes the memory of its keys and values.
 type Source[Obj any] struct {
 	cfg    Config[Obj]
 	server server

@@ -43,6 +43,10 @@ type Config[Obj any] struct {
 	// Settle is how long a file must be unchanged before it is read, where it cannot be seen whether a program
 	// still writes it, and how long a file must be missing before what it wanted is removed. What a file that is there
 	// wants no longer is removed after a tenth of it. Zero means 2 s.
+	//
+	// It cannot be seen on other systems than Linux; for a file that a program had open before Run began, or has closed
+	// while another still has it open; and, unless inotify has told that it was closed, for a file of another user without
+	// CAP_LEASE, and on most network file systems.
 	Settle time.Duration
 	// Poll is the time between looks at the files without an event. Zero means 2 s. It is longer if a look takes over a
 	// hundredth of it.

@@ -27,6 +27,11 @@ const (
 )
 
 // Source fills a table from files. Make one with [New]. Its methods are safe for concurrent use.
+//
+// A look lists the folder, and asks for the description of each file: 20 ms for 10,000 files. Looks that follow events, or
+// each other, take a tenth of the time of a processor at most, and those without an event a hundredth. Only files that may
+// have changed are read, and only those whose content has changed are parsed. Then all objects are compared with the table.
+// The source keeps the objects of each file, which the table has, too, unless the sink merges.
 type Source[Obj any] struct {
 	cfg  Config[Obj]
 	runs atomic.Bool // Run does

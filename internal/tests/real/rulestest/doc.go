@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package rulestest tests the dashboard and the alert rules of package prometheus with the parser
-// and the engine of Prometheus. It is not in the module of package prometheus, so that programs which
-// use that need not link these.
+// Package rulestest tests the dashboard and the alert rules of package prometheus with the parser and the engine of
+// Prometheus. It is not in the module of that package, whose programs need not link these.
 package rulestest
