@@ -5,46 +5,36 @@ package reconciler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/chain"
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/status"
 )
 
 // member makes a loop a part of chains.
-type member = chain.Member
+type member = chain.Hidden[chain.Part]
 
 // part is a loop as a part of chains: it is where they end.
 type part[Obj any] struct{ l *Loop[Obj] }
 
-func (p part[Obj]) Reads(table string) bool { return table == p.l.rows.Table.Name() }
-func (p part[Obj]) Output() string          { return "" }
-func (p part[Obj]) DB() *statedb.DB         { return p.l.rows.DB }
+func (p part[Obj]) Controller() any  { return p.l }
+func (p part[Obj]) Tables() []string { return []string{p.l.rows.Table.Name()} }
+func (p part[Obj]) Output() string   { return "" }
+func (p part[Obj]) DB() *statedb.DB  { return p.l.rows.DB }
+
+func (p part[Obj]) Settle(ctx context.Context) error {
+	_, err := p.l.WaitAll(ctx, Applied)
+	return err
+}
 
 func (p part[Obj]) Find(table, text string) (row chain.Row, name string, found bool) {
 	key, revision, found := p.l.rows.Find(p.l.rows.DB.ReadTxn(), text)
-	return chain.Row{Table: table, Key: string(key), Revision: revision, Gone: !found}, p.l.rows.KeyName(key), found
-}
-
-// Follow asks the loop between two rounds: the row that the table has then, or what the core has of its key, tells
-// whether the version, or a later one, is in the target.
-func (p part[Obj]) Follow(ctx context.Context, row chain.Row) chain.Step {
-	held := chain.Held{Table: row.Table, Object: p.l.rows.KeyName([]byte(row.Key))}
-	since, err := askBriefly(ctx, p.l.view, func(b *answers[Obj]) *time.Time { return b.appliedAt(row) })
-	switch {
-	case err != nil:
-		held.Why = err.Error()
-		return chain.Step{Held: []chain.Held{held}, Silent: true}
-	case since != nil:
-		return chain.Step{Since: *since}
-	}
-	return chain.Step{Held: []chain.Held{held}}
+	return chain.Row{Table: table, Key: string(key), Revision: revision}, p.l.rows.KeyName(key), found
 }
 
 func (p part[Obj]) Uncertain(ctx context.Context) string {
@@ -81,57 +71,87 @@ func (b *answers[Obj]) uncertain() (why string) {
 	return why
 }
 
-// appliedAt returns the time by which a version of a row, or its deletion, was applied, zero if that is not known; nil
-// if it was not applied.
-func (b *answers[Obj]) appliedAt(row chain.Row) *time.Time {
-	v, key := b.r.reports.view, []byte(row.Key)
-	txn := v.rows.DB.ReadTxn()
-	obj, revision, found := v.rows.ByKey(txn, key)
-	if found {
-		if s := v.ledger.Status(txn, obj, revision); s.Kind == status.KindDone && b.r.resync.Wrong(obj) == "" {
-			return &s.UpdatedAt
-		}
-		return nil
-	}
-	if !row.Gone {
-		// It was deleted since, at a revision that is not known.
-		row.Revision = v.rows.Table.Revision(txn)
-	}
-	// The deletion of an orphan has an entry, too.
-	if _, has := b.r.core.KeyInfo(row.Key, 0); has || b.r.observer.HandedOverTo() < row.Revision {
-		return nil
-	}
-	return new(time.Time)
+// applied is what a loop knows about the row of a key, or its deletion.
+type applied struct {
+	// is: it is applied, since a time; zero if that is not known. wrong: a resync has found it wrong, and it is not
+	// repaired yet. unread: it is a deletion, and the loop may not have read all changes of the key.
+	is, wrong, unread bool
+	since             time.Time
 }
 
-func (p part[Obj]) Await(ctx context.Context, row chain.Row) error {
+// applied tells whether the present row of a key, or its deletion, is applied.
+func (b *answers[Obj]) applied(key index.Key) (a applied) {
+	v := b.r.reports.view
+	txn := v.rows.DB.ReadTxn()
+	obj, revision, found := v.rows.ByKey(txn, key)
+	_, has := b.r.core.KeyInfo(string(key), 0)
+	switch {
+	case found:
+		s := v.ledger.Status(txn, obj, revision)
+		a.wrong = b.r.resync.Wrong(obj) != ""
+		a.is, a.since = s.Kind == status.KindDone && !a.wrong, s.UpdatedAt
+	case !has: // that of an orphan has an entry, too
+		// Of an earlier state of the table it is not known whether it had the row again, which was not read.
+		a.is = b.r.observer.HandedOverTo() >= v.rows.Table.Revision(txn)
+		a.unread = !a.is
+	}
+	return a
+}
+
+// Follow asks the loop between two rounds. The present row of the key is the version, or a later one.
+func (p part[Obj]) Follow(ctx context.Context, row chain.Row) chain.Step {
+	held, key := chain.Held{Table: row.Table}, index.Key(row.Key)
+	a, err := askBriefly(ctx, p.l.view, func(b *answers[Obj]) applied { return b.applied(key) })
+	if err == nil && a.unread {
+		brief, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		a.is = p.await(brief, row) == nil
+	}
+	switch {
+	case err != nil:
+		held.Why = err.Error()
+	case a.is:
+		return chain.Step{Since: a.since}
+	case a.unread:
+		held.Why = "the reconciler has not read all changes of the table yet"
+	default:
+		held.Object = p.l.rows.KeyName(key)
+	}
+	return chain.Step{Held: []chain.Held{held}}
+}
+
+func (p part[Obj]) Await(ctx context.Context, row chain.Row) (step chain.Step, err error) {
+	if err := p.l.mayWait(ctx); err != nil {
+		return step, err
+	}
+	key := index.Key(row.Key)
 	for {
-		_, err := p.l.WaitKey(ctx, fmt.Sprintf("%#x", row.Key), Applied)
-		if err != nil && !errors.Is(err, inspect.ErrNotFound) {
-			return err
+		if err := p.await(ctx, row); err != nil {
+			return step, err
 		}
-		// The repair of a row that a resync has found wrong ends no wait.
-		wrong, err := ask(ctx, p.l.view, func(b *answers[Obj]) bool { return b.isWrong(row) })
-		if err != nil || !wrong {
-			return err
+		a, err := ask(ctx, p.l.view, func(b *answers[Obj]) applied { return b.applied(key) })
+		if err != nil || !a.wrong {
+			// If it is not applied now, the table had another version a moment ago.
+			return chain.Step{Since: time.Now()}, err
 		}
+		// The repair ends no wait.
 		select {
 		case <-time.After(lookAgain):
 		case <-ctx.Done():
-			return ctx.Err()
+			return step, ctx.Err()
 		}
 	}
 }
 
-func (b *answers[Obj]) isWrong(row chain.Row) bool {
-	obj, _, found := b.r.shared.rows.ByKey(b.r.shared.rows.DB.ReadTxn(), []byte(row.Key))
-	return found && b.r.resync.Wrong(obj) != ""
+// await waits until the row of a key, or its deletion, is applied, or a later version.
+func (p part[Obj]) await(ctx context.Context, row chain.Row) error {
+	return p.l.waitForOne(ctx, &keywaits.Wait[Obj]{
+		Milestone: Applied, Key: row.Key,
+		Get: func(txn statedb.ReadTxn) (Obj, statedb.Revision, <-chan struct{}, bool) {
+			return p.l.rows.ByKeyWatch(txn, index.Key(row.Key))
+		},
+	})
 }
 
 // lookAgain is the time between two looks at a row that waits for its repair.
 const lookAgain = 100 * time.Millisecond
-
-func (p part[Obj]) Settled(ctx context.Context) bool {
-	_, err := p.l.WaitAll(ctx, Applied)
-	return err == nil
-}

@@ -162,7 +162,7 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 	if s.rows.Writable == nil {
 		// A version that was applied shows as Done when the mark has passed it.
 		cfg.Applied = func(row Obj, revision statedb.Revision) bool {
-			_, waits := r.core.UnreconciledOf(row)
+			_, waits := r.core.UnreconciledOf(string(r.shared.rows.Key(row)))
 			return !waits && (revision <= r.observer.Revision() || r.observer.Applied(row, revision))
 		}
 	}

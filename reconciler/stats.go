@@ -121,16 +121,17 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 	s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
 }
 
-// addInForce counts how long ago the changes were made, at the beginning of the chain, that
-// those follow from that were applied. The caller holds the lock.
+// addInForce counts how long ago the changes were made, at the beginning of the chain, that those follow from that were
+// applied for the first time. The caller holds the lock.
 func (s *stats[Obj]) addInForce(ops []core.Operation[Obj], origins *inputs.Origins) {
 	now := time.Now()
 	for i := range ops {
 		op := &ops[i]
-		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost || op.Turn.Cause == core.CauseOrphan {
+		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost || op.Turn.Repeats || op.Turn.Cause == core.CauseOrphan {
 			continue
 		}
-		if at, known := origins.Of(op.RowRevision); known {
+		// The row may have been written since, with the status.
+		if at, known := origins.Of(op.Since()); known {
 			s.figures.InForce.Observe(max(0, now.Sub(at)).Seconds())
 		}
 	}

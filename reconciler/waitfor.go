@@ -53,7 +53,10 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 		}
 	}
 	for i, obj := range objs {
-		if err := l.waitForOne(ctx, m, obj); err != nil {
+		get := func(txn statedb.ReadTxn) (Obj, statedb.Revision, <-chan struct{}, bool) {
+			return l.rows.GetWatch(txn, obj)
+		}
+		if err := l.waitForOne(ctx, &keywaits.Wait[Obj]{Milestone: m, Key: string(l.rows.Key(obj)), Get: get}); err != nil {
 			rest, why := l.view.unappliedOf(ctx, objs[i:], false)
 			return rest, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are: %w",
 				called(l.ID()), text.Key(l.rows.Key(obj)), m, i, len(objs), unanswered(err, why))
@@ -66,25 +69,24 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	return rest, nil
 }
 
-// waitForOne blocks until one object has reached a milestone, at its version of now or a later one. The row
+// waitForOne blocks until the object of a wait has reached its milestone, at its version of now or a later one. The row
 // shows it, and keywaits what no row shows: that a paused change will not be attempted, that a deletion is
 // carried out, or that a version was applied that has been replaced since.
-func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
-	w := &keywaits.Wait[Obj]{Milestone: m}
-	l.keyWaits.Begin(w, obj)
+func (l *Loop[Obj]) waitForOne(ctx context.Context, w *keywaits.Wait[Obj]) error {
+	l.keyWaits.Begin(w)
 	defer l.keyWaits.Leave(w)
 	for {
 		// This comes first, so that what was written before the end is seen.
 		stopped := l.life.stopped()
 		txn := l.rows.DB.ReadTxn()
-		row, revision, changed, found := l.rows.GetWatch(txn, obj)
+		row, revision, changed, found := w.Get(txn)
 		if found {
-			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
+			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, w.Milestone); there {
 				return err
 			}
 		} else {
 			// The wait is over if the key is inserted again.
-			row, revision, changed = obj, l.rows.Table.Revision(txn), nil
+			revision, changed = l.rows.Table.Revision(txn), nil
 		}
 		if stopped {
 			return inspect.ErrStopped

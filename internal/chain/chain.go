@@ -2,12 +2,13 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package chain tells whether what a row says is in force: in the targets of all loops that work on it, or on what is
-// derived from it. The parts of a chain are derivations and loops. Each answers for one row at a time, and [Parts] walks
+// derived from it. The parts of a chain are derivations and loops. Each answers for one row at a time, and [Parts] goes
 // from the row down to the loops.
 package chain
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -17,24 +18,22 @@ import (
 	"github.com/statekeel/statekeel/internal/inputs"
 )
 
-// Row is a version of a row of a table, or the deletion of one.
+// ErrStopped is inspect.ErrStopped.
+var ErrStopped = errors.New("the reconciler has stopped")
+
+// Row is a version of a row of a table. For a row that the table does not have, the revision is one of the table after
+// the deletion.
 type Row struct {
-	// Table is the name of the table, Key the primary key.
 	Table, Key string
-	// Revision is that of the version. For a row that the table does not have it is a revision of the table after the
-	// deletion.
-	Revision statedb.Revision
-	// Gone: the table did not have the row at that revision.
-	Gone bool
+	Revision   statedb.Revision
 }
 
 // Held is something that is not in force, with the part where it stops.
 type Held struct {
 	// Part is nil if no part can do anything for the row.
 	Part Part
-	Row  Row
 	// Object names the object that Part explains, and Table is the name of its table. Object is empty if Why is about all
-	// rows of Table.
+	// rows of Table: then the part is not asked for others in the same walk.
 	Table, Object string
 	// Why is the reason if what Part explains does not show it.
 	Why string
@@ -42,67 +41,66 @@ type Held struct {
 
 // Step is what one part answers about a row.
 type Step struct {
-	// Held is what the part has not done. [Parts.Walk] sets Part and Row.
+	// Held is what the part has not done. The walk sets Part.
 	Held []Held
 	// Next are the rows of the output that follow from the row.
 	Next []Row
 	// Since is the time by which the part had done its share, zero if that is not known.
 	Since time.Time
-	// Silent: the part has not answered in time. It is not asked again in the same walk.
-	Silent bool
 }
 
 // Part is a derivation or a loop. All methods are safe from any goroutine.
 type Part interface {
-	// Reads reports whether the part works on the rows of a table.
-	Reads(table string) bool
+	// Controller returns the derivation or the loop.
+	Controller() any
+	// Tables returns the names of the tables whose rows the part works on.
+	Tables() []string
 	// Output returns the name of the table that a derivation writes; empty for a loop.
 	Output() string
-	// DB returns the database of the tables; nil if that is not known.
+	// DB returns the database of the tables.
 	DB() *statedb.DB
 	// Find returns the row that a text names, and its name. Without such a row it is the deletion of the most likely key.
 	Find(table, text string) (row Row, name string, found bool)
 	// Follow tells how far a version of a row is, or a later one. It waits at most 100 ms for an answer.
 	Follow(ctx context.Context, row Row) Step
-	// Uncertain says why the target of a loop may have what no row shows; empty if there is no reason.
+	// Await is called when Follow has held something, and returns its answer when it holds nothing. A loop returns when it
+	// has applied the version, or a later one, since the call has begun. The error is that of ctx, or says that the wait
+	// has no end.
+	Await(ctx context.Context, row Row) (Step, error)
+	// Uncertain says why the target of a loop may have what no row shows; empty if there is no reason. There is none
+	// any more once there was none.
 	Uncertain(ctx context.Context) (why string)
-	// Await waits until Follow may have another answer than that it is held. A loop has applied the version, or a later
-	// one, since the call has begun. The error is that of ctx, or says that the wait has no end.
-	Await(ctx context.Context, row Row) error
-	// Settled reports whether everything that the tables have at the call is done. It waits at most until ctx ends.
-	Settled(ctx context.Context) bool
+	// Settle waits until everything that the tables have at the call is done. The error is as for Await.
+	Settle(ctx context.Context) error
 }
 
-// Member makes the type that embeds it a part of chains. It exports nothing, so that the type does not either.
-type Member struct{ part Part }
+// Hidden gives the type that embeds it a value, and exports nothing: a part to those who are one, and [Parts] to a registry.
+type Hidden[Value any] struct{ value Value }
 
-// NewMember returns the Member of a part.
-func NewMember(of Part) Member { return Member{of} }
+// Hide returns a Hidden with a value.
+func Hide[Value any](value Value) Hidden[Value] { return Hidden[Value]{value} }
 
-func (m *Member) member() Part { return m.part }
+func (h *Hidden[Value]) hidden() *Value { return &h.value }
 
-// PartOf returns the part that a value is; false if it is none.
-func PartOf(of any) (Part, bool) {
-	m, is := of.(interface{ member() Part })
-	if !is {
+// In returns the value of this type that is hidden in what embeds it; false if there is none.
+func In[Value any](of any) (value *Value, has bool) {
+	h, has := of.(interface{ hidden() *Value })
+	if !has {
 		return nil, false
 	}
-	return m.member(), true
+	return h.hidden(), true
 }
+
+// PartsOf returns the parts of a registry.
+func PartsOf(registry interface{ hidden() *Parts }) *Parts { return registry.hidden() }
 
 // Parts are the parts that run. The zero value has none. It is safe for concurrent use.
 type Parts struct {
 	mu  sync.Mutex
 	all []Part
+	// ended has the tables whose loop has left: a loop does not run again.
+	ended map[string]bool
 }
-
-// Holder gives the type that embeds it parts, and exports nothing.
-type Holder struct{ has Parts }
-
-func (h *Holder) parts() *Parts { return &h.has }
-
-// PartsOf returns the parts of a value that embeds a [Holder].
-func PartsOf(of interface{ parts() *Parts }) *Parts { return of.parts() }
 
 // Join adds a part.
 func (p *Parts) Join(one Part) {
@@ -115,32 +113,34 @@ func (p *Parts) Join(one Part) {
 func (p *Parts) Leave(one Part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.Index(p.all, one); i >= 0 {
-		p.all = slices.Delete(p.all, i, i+1)
+	p.all = slices.DeleteFunc(p.all, func(other Part) bool { return other == one })
+	if one.Output() == "" {
+		if p.ended == nil {
+			p.ended = map[string]bool{}
+		}
+		p.ended[one.Tables()[0]] = true
 	}
 }
 
-// Readers returns the parts that work on the rows of a table.
-func (p *Parts) Readers(table string) (readers []Part) {
+// Readers returns the parts that work on the rows of a table. The error says why these are not all; nil if they are.
+func (p *Parts) Readers(table string) (readers []Part, err error) {
 	p.mu.Lock()
-	all := slices.Clone(p.all)
+	readers, ended := slices.Clone(p.all), p.ended[table]
 	p.mu.Unlock()
-	return slices.DeleteFunc(all, func(one Part) bool { return !one.Reads(table) })
-}
-
-// readers returns the parts that work on the rows of a table, and why it does not know all of them; empty if it does.
-func (p *Parts) readers(table string) (readers []Part, why string) {
-	readers = p.Readers(table)
-	if len(readers) == 0 {
-		return nil, "no reconciler and no derivation of the registry works on this table"
+	readers = slices.DeleteFunc(readers, func(one Part) bool { return !slices.Contains(one.Tables(), table) })
+	switch {
+	case len(readers) > 0:
+	case ended:
+		return nil, ErrStopped
+	default:
+		return nil, errors.New("no reconciler and no derivation of the registry works on this table")
 	}
-	i := max(0, slices.IndexFunc(readers, func(one Part) bool { return one.DB() != nil }))
-	for _, output := range inputs.DerivedFrom(readers[i].DB(), table) {
+	for _, output := range inputs.DerivedFrom(readers[0].DB(), table) {
 		if !slices.ContainsFunc(readers, func(one Part) bool { return one.Output() == output }) {
-			return readers, "the derivation of table " + output + " does not run, or is not in the registry"
+			return readers, errors.New("the derivation of table " + output + " does not run, or is not in the registry")
 		}
 	}
-	return readers, ""
+	return readers, nil
 }
 
 // MaxHeld bounds what a verdict names.
@@ -155,92 +155,98 @@ type Verdict struct {
 	Since time.Time
 }
 
-// object is an object of a part.
-type object struct {
-	part       Part
-	table, key string
-}
-
-// walk is a walk from a row down.
+// walk goes from a row down.
 type walk struct {
 	Verdict
+	ctx   context.Context
 	parts *Parts
-	// readers are those of the tables. seen has the revisions of the rows that were visited, met the objects that need no
-	// further look.
+	// readers are those of each table below the row. seen has the revisions of the rows that were visited, which it has
+	// without theirs. silent are the parts that are not asked any more.
 	readers map[string][]Part
-	seen    map[object]statedb.Revision
-	met     map[object]bool
-	// silent are the parts that have not answered, with what is held up.
-	silent map[Part]Held
+	seen    map[Row]statedb.Revision
+	silent  map[Part]bool
 	// unknown: of a part it is not known since when it is done.
 	unknown bool
+	// patient: what a part has not done is waited for. err is why that has no end.
+	patient bool
+	err     error
+}
+
+// begin begins a walk with a look at the parts below a table, whether or not anything follows from the row there: what
+// it wanted before may still be in a target.
+func (p *Parts) begin(ctx context.Context, table string) *walk {
+	w := &walk{ctx: ctx, parts: p, readers: map[string][]Part{}, seen: map[Row]statedb.Revision{}, silent: map[Part]bool{}}
+	w.survey(table)
+	return w
+}
+
+func (w *walk) survey(table string) {
+	if _, done := w.readers[table]; done {
+		return
+	}
+	readers, err := w.parts.Readers(table)
+	w.readers[table] = readers
+	if err != nil {
+		w.hold(Held{Table: table, Why: err.Error()})
+	}
+	if errors.Is(err, ErrStopped) {
+		w.err = err
+	}
+	for _, part := range readers {
+		if part.Output() != "" {
+			w.survey(part.Output())
+		} else if why := part.Uncertain(w.ctx); why != "" {
+			w.hold(Held{Part: part, Table: table, Why: why})
+		}
+	}
 }
 
 // Walk tells whether a version of a row is in force, or a later one.
-func (p *Parts) Walk(ctx context.Context, row Row) Verdict { return p.walk(ctx, row, nil) }
+func (p *Parts) Walk(ctx context.Context, row Row) Verdict {
+	w := p.begin(ctx, row.Table)
+	w.err = nil // what has stopped is held
+	w.visit(row)
+	return w.verdict()
+}
 
-func (p *Parts) walk(ctx context.Context, row Row, met map[object]bool) Verdict {
-	w := walk{parts: p, seen: map[object]statedb.Revision{}, met: met, readers: map[string][]Part{}, silent: map[Part]Held{}}
-	w.survey(ctx, row.Table)
-	w.visit(ctx, row)
+func (w *walk) verdict() Verdict {
 	if w.unknown || len(w.Held) > 0 {
 		w.Since = time.Time{}
 	}
 	return w.Verdict
 }
 
-// survey finds the parts below a table, whether or not anything follows from the row there: what it wanted before may
-// still be in a target.
-func (w *walk) survey(ctx context.Context, table string) {
-	if _, done := w.readers[table]; done {
-		return
-	}
-	readers, why := w.parts.readers(table)
-	w.readers[table] = readers
-	if why != "" {
-		w.hold(Held{Table: table, Why: why})
-	}
-	for _, part := range readers {
-		if part.Output() != "" {
-			w.survey(ctx, part.Output())
-		} else if why := part.Uncertain(ctx); why != "" {
-			w.hold(Held{Part: part, Table: table, Why: why})
-		}
-	}
-}
-
-func (w *walk) visit(ctx context.Context, row Row) {
-	at := object{nil, row.Table, row.Key}
+func (w *walk) visit(row Row) {
+	at := Row{Table: row.Table, Key: row.Key}
 	if revision, seen := w.seen[at]; seen && revision >= row.Revision {
 		return
 	}
 	w.seen[at] = row.Revision
-	if err := ctx.Err(); err != nil {
-		w.hold(Held{Table: row.Table, Why: err.Error()})
-		return
-	}
 	for _, part := range w.readers[row.Table] {
-		if w.met[object{part, row.Table, row.Key}] {
-			continue
+		if w.err == nil && !w.silent[part] {
+			w.follow(part, row)
 		}
-		if held, is := w.silent[part]; is {
-			w.hold(held)
-			continue
+	}
+}
+
+// follow visits what follows from a row through a part.
+func (w *walk) follow(part Part, row Row) {
+	step := part.Follow(w.ctx, row)
+	if w.patient && len(step.Held) > 0 {
+		if step, w.err = part.Await(w.ctx, row); w.err != nil {
+			return
 		}
-		step := part.Follow(ctx, row)
-		if step.Silent && len(step.Held) > 0 {
-			w.silent[part] = Held{Part: part, Row: row, Table: row.Table, Why: step.Held[0].Why}
-		}
-		for _, held := range step.Held {
-			held.Part, held.Row = part, row
-			w.hold(held)
-		}
-		if w.unknown = w.unknown || step.Since.IsZero(); step.Since.After(w.Since) {
-			w.Since = step.Since
-		}
-		for _, next := range step.Next {
-			w.visit(ctx, next)
-		}
+	}
+	for _, held := range step.Held {
+		held.Part = part
+		w.hold(held)
+		w.silent[part] = w.silent[part] || held.Object == ""
+	}
+	if w.unknown = w.unknown || step.Since.IsZero(); step.Since.After(w.Since) {
+		w.Since = step.Since
+	}
+	for _, next := range step.Next {
+		w.visit(next)
 	}
 }
 
@@ -252,65 +258,67 @@ func (w *walk) hold(one Held) {
 	}
 }
 
-const (
-	// again is the time between two looks at something that no part tells the end of.
-	again = 100 * time.Millisecond
-	// soon is the time to the next look after a derivation has done something.
-	soon = 10 * time.Millisecond
-)
-
-// Wait waits until a version of a row, or a later one, is in force. A row that changes all the time holds nothing up:
-// each object of a loop needs to have been applied once since the call. The error is that of ctx, or of a part for which
-// there is no end; the verdict is then the last one.
+// Wait waits until a version of a row, or a later one, is in force: down from the row, it waits for one part after the
+// other, and never comes back. So a row that changes all the time holds nothing up: each object of a loop has to be applied
+// once, in a version that follows from this one of the row, or from a later one. The error is that of ctx, or of a part
+// for which there is no end; the verdict then says what holds the row up.
 func (p *Parts) Wait(ctx context.Context, row Row) (Verdict, error) {
-	met := map[object]bool{}
-	var v Verdict
-	for {
-		next := p.walk(ctx, row, met)
-		if err := ctx.Err(); err != nil && len(v.Held) > 0 && len(next.Held) > 0 {
-			return v, err // the walk has ended early
+	w := p.awaitParts(ctx, row.Table)
+	if w.err == nil {
+		w.visit(row)
+	}
+	if w.err == nil {
+		return w.verdict(), nil
+	}
+	v := p.Walk(context.WithoutCancel(ctx), row)
+	if len(v.Held) == 0 {
+		return v, nil
+	}
+	return v, w.err
+}
+
+// again is the time between two looks at something that no part tells the end of.
+const again = 100 * time.Millisecond
+
+// awaitParts waits until all parts below a table run and are certain, and begins a patient walk. If one leaves, the error is
+// [ErrStopped].
+func (p *Parts) awaitParts(ctx context.Context, table string) *walk {
+	for had := 0; ; {
+		w, n := p.begin(ctx, table), 0
+		w.patient = true
+		for _, readers := range w.readers {
+			n += len(readers)
 		}
-		if v = next; len(v.Held) == 0 {
-			if len(met) > 0 {
-				// Since when it is, only they can tell that were waited for.
-				v.Since = p.Walk(ctx, row).Since
-			}
-			return v, nil
+		if n < had {
+			w.err = ErrStopped
 		}
-		pause := again
-		if held := v.Held[0]; held.Object != "" {
-			if err := held.Part.Await(ctx, held.Row); err != nil {
-				return v, err
-			}
-			if pause = soon; held.Part.Output() == "" {
-				met[object{held.Part, held.Row.Table, held.Row.Key}], pause = true, 0
-			}
+		if had = n; len(w.Held) == 0 || w.err != nil {
+			return w
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return v, err
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			w.err = ctx.Err()
+			return w
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// Settle waits until everything is done that the parts below a table have at the call. The error is as for Wait.
+func (p *Parts) Settle(ctx context.Context, table string) error {
+	w := p.awaitParts(ctx, table)
+	w.settle(table)
+	return w.err
 }
 
-// Settled reports whether everything that the parts below a table have at the call is done. It waits at most until ctx ends.
-func (p *Parts) Settled(ctx context.Context, table string) bool {
-	readers, why := p.readers(table)
-	for _, one := range readers {
-		if one.Uncertain(ctx) != "" || !one.Settled(ctx) || one.Output() != "" && !p.Settled(ctx, one.Output()) {
-			return false
+// settle visits a table again on each way to it.
+func (w *walk) settle(table string) {
+	for _, part := range w.readers[table] {
+		if w.err != nil {
+			return
+		}
+		if w.err = part.Settle(w.ctx); w.err == nil && part.Output() != "" {
+			w.settle(part.Output())
 		}
 	}
-	return why == ""
 }

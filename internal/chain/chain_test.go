@@ -26,24 +26,41 @@ type fake struct {
 	next  map[string][]string
 	held  map[string]string
 	since time.Time
-	// uncertain is why the target may have what no row shows, unsettled: not all is done.
-	uncertain string
-	unsettled bool
-	// await is called by a wait.
-	await func(ctx context.Context, row chain.Row) error
+	// certain is when it is certain of its target, silent why it answers nothing. asked has the keys that it was asked for.
+	certain time.Time
+	silent  string
+	asked   []string
+	// await and settle are called by waits.
+	await  func(ctx context.Context, row chain.Row) error
+	settle func() error
 }
 
-func (f *fake) Reads(table string) bool                       { return table == f.reads }
+func (f *fake) Controller() any                               { return f }
+func (f *fake) Tables() []string                              { return []string{f.reads} }
 func (f *fake) Output() string                                { return f.output }
 func (f *fake) DB() *statedb.DB                               { return nil }
-func (f *fake) Uncertain(context.Context) string              { return f.uncertain }
-func (f *fake) Settled(context.Context) bool                  { return !f.unsettled }
+func (f *fake) Settle(context.Context) error                  { return f.settle() }
 func (f *fake) Find(string, string) (chain.Row, string, bool) { return chain.Row{}, "", false }
 
+func (f *fake) Uncertain(context.Context) string {
+	if time.Now().Before(f.certain) {
+		return "not listed"
+	}
+	return ""
+}
+
 func (f *fake) Follow(_ context.Context, row chain.Row) (s chain.Step) {
+	f.asked = append(f.asked, row.Key)
+	if f.silent != "" {
+		return chain.Step{Held: []chain.Held{{Table: row.Table, Why: f.silent}}}
+	}
 	if why, is := f.held[row.Key]; is {
 		s.Held = []chain.Held{{Table: row.Table, Object: row.Key, Why: why}}
 	}
+	return f.step(row, s)
+}
+
+func (f *fake) step(row chain.Row, s chain.Step) chain.Step {
 	for _, key := range f.next[row.Key] {
 		s.Next = append(s.Next, chain.Row{Table: f.output, Key: key, Revision: row.Revision + 10})
 	}
@@ -51,7 +68,10 @@ func (f *fake) Follow(_ context.Context, row chain.Row) (s chain.Step) {
 	return s
 }
 
-func (f *fake) Await(ctx context.Context, row chain.Row) error { return f.await(ctx, row) }
+func (f *fake) Await(ctx context.Context, row chain.Row) (chain.Step, error) {
+	err := f.await(ctx, row)
+	return f.step(row, chain.Step{}), err
+}
 
 // world is a chain: apps, of which ports are derived, and of them rules, which a loop works on.
 type world struct {
@@ -94,10 +114,13 @@ func TestRowIsInForceIfAllIsDoneThatFollowsFromIt(t *testing.T) {
 		"in the middle": {func(w *world) { w.loop.held["out"] = "fails" }, chain.Row{Table: "ports", Key: "443"}, nil},
 		"a derivation has not processed it": {func(w *world) { w.rules.held = map[string]string{"443": "unseen"} },
 			chain.Row{Table: "apps", Key: "web"}, []string{"443 of ports: unseen"}},
-		"the target is uncertain": {func(w *world) { w.loop.uncertain = "not listed" },
+		"the target is uncertain": {func(w *world) { w.loop.certain = time.Now().Add(time.Hour) },
 			chain.Row{Table: "apps", Key: "none"}, []string{" of rules: not listed"}},
-		"nothing works on the last table": {func(w *world) { w.Leave(w.loop) }, chain.Row{Table: "apps", Key: "none"},
-			[]string{" of rules: no reconciler and no derivation of the registry works on this table"}},
+		"the loop has stopped": {func(w *world) { w.Leave(w.loop) }, chain.Row{Table: "apps", Key: "none"},
+			[]string{" of rules: the reconciler has stopped"}},
+		"a derivation does not run": {func(w *world) { w.Leave(w.rules) }, chain.Row{Table: "apps", Key: "none"},
+			[]string{" of ports: no reconciler and no derivation of the registry works on this table"}},
+		"the loop is busy": {func(w *world) { w.loop.silent = "busy" }, chain.Row{Table: "apps", Key: "web"}, []string{" of rules: busy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -128,18 +151,34 @@ func TestVerdictNamesTenAndCountsTheOthers(t *testing.T) {
 	require.Equal(t, 3, v.More)
 }
 
-func TestSettledAsksAllPartsBelowATable(t *testing.T) {
-	for name, change := range map[string]func(w *world){
-		"a loop":     func(w *world) { w.loop.unsettled = true },
-		"uncertain":  func(w *world) { w.loop.uncertain = "not listed" },
-		"derivation": func(w *world) { w.rules.unsettled = true },
-		"none":       func(w *world) { w.Leave(w.loop) },
-	} {
+func TestPartThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	w := newWorld()
+	w.loop.silent = "busy"
+	w.Walk(t.Context(), chain.Row{Table: "apps", Key: "web"})
+	require.Equal(t, []string{"in"}, w.loop.asked)
+}
+
+// A loop that several derivations lead to is the last.
+func TestSettleWaitsForAllPartsBelowATable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		require.True(t, w.Settled(t.Context(), "apps"))
-		change(w)
-		require.False(t, w.Settled(t.Context(), "apps"), name)
-	}
+		short := &fake{reads: "apps", output: "rules"}
+		w.Join(short)
+		var settled []string
+		for name, part := range map[string]*fake{"ports": w.ports, "rules": w.rules, "short": short, "loop": w.loop} {
+			part.settle = func() error { settled = append(settled, name); return nil }
+		}
+		began := time.Now()
+		w.loop.certain = began.Add(time.Second)
+		require.NoError(t, w.Settle(t.Context(), "apps"))
+		require.Equal(t, []string{"ports", "rules", "loop", "short", "loop"}, settled)
+		require.GreaterOrEqual(t, time.Since(began), time.Second)
+		ended := errors.New("ended")
+		w.rules.settle = func() error { return ended }
+		settled = nil
+		require.ErrorIs(t, w.Settle(t.Context(), "apps"), ended)
+		require.Equal(t, []string{"ports"}, settled)
+	})
 }
 
 // A row that is rewritten faster than its operation takes is never done at the moment of a look.
@@ -162,20 +201,75 @@ func TestWaitEndsAlthoughItsObjectsChangeAllTheTime(t *testing.T) {
 	})
 }
 
+// A row leads to a rule through two derivations, one of which is behind: that the rule was applied in between says nothing
+// about what comes of the other one.
+func TestWaitForARuleOfTwoDerivationsWaitsForBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.Leave(w.ports)
+		w.Join(&fake{reads: "apps", output: "rules", next: map[string][]string{"web": {"in"}}, since: w.ports.since})
+		w.Join(w.ports) // it comes after the other
+		w.ports.held = map[string]string{"web": "unseen"}
+		w.ports.await = func(context.Context, chain.Row) error {
+			time.Sleep(time.Second)
+			return nil
+		}
+		w.loop.held["in"] = "in flight"
+		applied := map[string]statedb.Revision{}
+		w.loop.await = func(_ context.Context, row chain.Row) error {
+			time.Sleep(100 * time.Millisecond)
+			applied[row.Key] = row.Revision
+			return nil
+		}
+		_, err := w.Wait(t.Context(), chain.Row{Table: "apps", Key: "web"})
+		require.NoError(t, err)
+		require.Equal(t, map[string]statedb.Revision{"in": 20}, applied)
+	})
+}
+
 func TestWaitEndsWithItsContextAndWithAPartThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.loop.uncertain = "not listed"
+		row := chain.Row{Table: "apps", Key: "web"}
+		w.loop.certain = time.Now().Add(time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		v, err := w.Wait(ctx, chain.Row{Table: "apps", Key: "web"})
+		v, err := w.Wait(ctx, row)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, []string{" of rules: not listed"}, whys(v))
 
-		w.loop.uncertain, w.loop.held["in"] = "", "fails"
+		time.Sleep(time.Hour)
+		w.loop.held["in"] = "fails"
 		ended := errors.New("ended")
 		w.loop.await = func(context.Context, chain.Row) error { return ended }
-		_, err = w.Wait(t.Context(), chain.Row{Table: "apps", Key: "web"})
+		v, err = w.Wait(t.Context(), row)
 		require.ErrorIs(t, err, ended)
+		require.Equal(t, []string{"in of rules: fails"}, whys(v))
+	})
+}
+
+// A loop does not run again. What has not run yet may begin.
+func TestWaitEndsWhenTheLoopHasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		row := chain.Row{Table: "apps", Key: "none"}
+		began := time.Now()
+		w.loop.certain = began.Add(time.Hour)
+		time.AfterFunc(time.Minute, func() { w.Leave(w.loop) })
+		v, err := w.Wait(t.Context(), row)
+		require.ErrorIs(t, err, chain.ErrStopped)
+		require.Equal(t, []string{" of rules: the reconciler has stopped"}, whys(v))
+		require.InDelta(t, 60, time.Since(began).Seconds(), 0.2)
+
+		_, err = w.Wait(t.Context(), row)
+		require.ErrorIs(t, err, chain.ErrStopped)
+		require.ErrorIs(t, w.Settle(t.Context(), "apps"), chain.ErrStopped)
+
+		time.Sleep(time.Hour)
+		w.Join(w.loop) // another one
+		w.Leave(w.rules)
+		time.AfterFunc(time.Minute, func() { w.Join(w.rules) })
+		_, err = w.Wait(t.Context(), row)
+		require.NoError(t, err)
 	})
 }

@@ -90,6 +90,31 @@ func TestOperationSaysThatItsVersionIsOutdated(t *testing.T) {
 	require.True(t, one(t, c, time.Hour).Turn.Outdated, "the change was not attempted, because its row was gone")
 }
 
+// What a refresh has failed to apply again was applied before. A change was not, whatever has failed before it.
+func TestOperationSaysThatItsVersionWasAppliedBefore(t *testing.T) {
+	for _, records := range []bool{false, true} {
+		c := small(1)
+		c.Index.records = records
+		fail := func(now time.Duration, op *Operation[row], repeats bool) {
+			require.Equal(t, repeats, op.Turn.Repeats, "at %v", now)
+			c.Settle(now, op, outcomeOf(op, Failed, "no"))
+		}
+		fail(0, one(t, c, 0, changed("a", 1)), false)
+		op := one(t, c, time.Hour)
+		require.False(t, op.Turn.Repeats)
+		c.Settle(time.Hour, op, outcomeOf(op, Done, ""))
+
+		c.Refresh(2*time.Hour, row{key: "a"}, 1, CauseRefresh, false)
+		fail(2*time.Hour, one(t, c, 2*time.Hour), false) // no change brought it: it has no time since when it is wanted
+		fail(3*time.Hour, one(t, c, 3*time.Hour), true)
+		op = one(t, c, 4*time.Hour)
+		require.True(t, op.Turn.Repeats)
+		c.Settle(4*time.Hour, op, outcomeOf(op, DoneAgain, ""))
+		fail(5*time.Hour, one(t, c, 5*time.Hour, changed("a", 2)), false)
+		require.False(t, one(t, c, 6*time.Hour).Turn.Repeats)
+	}
+}
+
 // FailureVersion changes exactly when the set of failing keys or one of their texts changes.
 func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 	c := small(4)

@@ -66,8 +66,8 @@ type rowVersion[Obj any] struct {
 	// tried: an operation was attempted for the change. paused: the object must not be worked on.
 	tried, paused bool
 	// outdated: a later version of the row may have been read, which the entry does not have: one that asks for no
-	// operation, or one that was run before.
-	outdated bool
+	// operation, or one that was run before. repeats: the version was reconciled before, and an operation has failed since.
+	outdated, repeats bool
 	// asks is other than rowAsks only in the version entry.later.
 	asks RowStatus
 }

@@ -182,11 +182,13 @@ func (x *Index[Obj]) Figures() Figures { return x.figures }
 func (x *Index[Obj]) unreconcile(e *entry[Obj], observed uint64) {
 	switch {
 	case e.version.since > 0:
+		return
 	case x.records:
 		e.version.since = e.version.revision
 	default:
 		e.version.since = observed + 1
 	}
+	e.version.repeats = true
 }
 
 // LaneSize returns how many keys are ready in a lane.

@@ -65,10 +65,9 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	return s, true
 }
 
-// UnreconciledOf describes the key of an object; false if it is reconciled, as far as changes were
-// observed.
-func (c *Core[Obj]) UnreconciledOf(obj Obj) (KeyInfo[Obj], bool) {
-	e := c.keys.find(obj)
+// UnreconciledOf describes a key; false if it is reconciled, as far as changes were observed.
+func (c *Core[Obj]) UnreconciledOf(key string) (KeyInfo[Obj], bool) {
+	e := c.keys.entries[key]
 	if e == nil || e.unreconciled().since == 0 {
 		return KeyInfo[Obj]{}, false
 	}

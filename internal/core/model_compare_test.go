@@ -149,7 +149,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		require.Equal(t, expected, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since
-		one, ok := c.UnreconciledOf(row{key: k.key})
+		one, ok := c.UnreconciledOf(k.key)
 		require.True(t, ok)
 		same(t, d, one)
 		return true
@@ -166,7 +166,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		require.Equal(t, older, c.Index.CountUnreconciled(last-1, len(told)+1), "number of keys older than the latest")
 	}
 	for key := range m.keys {
-		_, ok := c.UnreconciledOf(row{key: key})
+		_, ok := c.UnreconciledOf(key)
 		same(t, want[key] > 0, ok, "%q is unreconciled", key)
 	}
 	if len(want) > 1 {

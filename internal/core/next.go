@@ -114,7 +114,7 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	op.entry, op.since, op.lane, op.Outcome.Wanted = e, v.since, v.lane, v.wanted
 	op.Obj, op.Revision, op.Deleted = v.obj, v.revision, v.deleted
 	op.Turn.Waited, op.Turn.Outdated, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, v.outdated, e.why()
-	op.Turn.Looks = e.looks()
+	op.Turn.Looks, op.Turn.Repeats = e.looks(), v.repeats
 	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
 	return true

@@ -51,6 +51,8 @@ type Turn struct {
 	// Looks reports whether the operation need not be called if the target is right already: the caller may look first. It
 	// is not set where the call was asked for although the target may be right.
 	Looks bool
+	// Repeats reports whether the version was applied before, and an operation, such as a refresh, has failed since.
+	Repeats bool
 }
 
 // Run is what package execute says of the run of an operation.

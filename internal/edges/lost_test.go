@@ -16,36 +16,36 @@ import (
 func TestLostPairsStayUntilTheirRoundIsRemoved(t *testing.T) {
 	var l edges.Lost
 	row := edges.InputRow("a")
-	l.Add(edges.Pair{Subject: row, Target: "x", Of: 1})
-	l.Add(edges.Pair{Subject: row, Target: "y", Of: 2})
-	l.Add(edges.Pair{Subject: row, Target: "x", Of: 3})
-	l.Add(edges.Pair{Subject: edges.FurtherRow(0, "a"), Target: "a", Of: 3})
-	require.Equal(t, 3, l.Len())
-	l.Remove(edges.Pair{Subject: row, Target: "x", Of: 1})
-	require.Equal(t, []string{"x", "y"}, slices.Sorted(l.Of(row)), "x came apart again")
-	l.RemoveUpTo(2)
-	require.Equal(t, []string{"x"}, slices.Sorted(l.Of(row)))
-	l.Remove(edges.Pair{Subject: row, Target: "x", Of: 3})
-	l.Remove(edges.Pair{Subject: row, Target: "x", Of: 3})
-	require.Equal(t, []edges.Pair{{Subject: edges.FurtherRow(0, "a"), Target: "a", Of: 3}}, l.All())
+	x, y, further := edges.Pair{row, "x"}, edges.Pair{row, "y"}, edges.Pair{edges.FurtherRow(0, "a"), "a"}
+	l.Add(x, 1)
+	l.Add(y, 2)
+	l.Add(x, 3)
+	l.Add(further, 3)
+	require.ElementsMatch(t, []edges.Pair{x, y, further}, l.All())
+	require.Equal(t, []string{"x", "y"}, slices.Sorted(l.Of(row)))
+	l.Remove(l.All(), 2)
+	require.ElementsMatch(t, []edges.Pair{x, further}, l.All(), "x came apart again")
+	l.Remove([]edges.Pair{x, x, y}, 3)
+	require.Equal(t, []edges.Pair{further}, l.All())
+	require.Empty(t, slices.Collect(l.Of(row)))
 }
 
 func TestTooManyLostPairsAreForgottenTogether(t *testing.T) {
 	var l edges.Lost
 	for i := range edges.MaxLost {
-		l.Add(edges.Pair{Subject: edges.Unknown(), Target: fmt.Sprint(i), Of: 5})
+		l.Add(edges.Pair{edges.InputRow("a"), fmt.Sprint(i)}, 5)
 	}
 	require.False(t, l.Forgot())
-	l.Add(edges.Pair{Subject: edges.Unknown(), Target: "one more", Of: 6})
+	l.Add(edges.Pair{edges.InputRow("a"), "one more"}, 6)
 	require.True(t, l.Forgot())
-	require.Zero(t, l.Len())
-	l.RemoveUpTo(5)
+	require.Empty(t, l.All())
+	l.Remember(5)
 	require.True(t, l.Forgot())
-	l.RemoveUpTo(6)
+	l.Remember(6)
 	require.False(t, l.Forgot())
 	l.Forget()
-	l.RemoveUpTo(0)
+	l.Remember(0)
 	require.True(t, l.Forgot(), "a derivation has to have made a round")
-	l.RemoveUpTo(1)
+	l.Remember(1)
 	require.False(t, l.Forgot())
 }

@@ -4,23 +4,22 @@
 package inputs
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cilium/statedb"
 )
 
-// maxOrigins bounds what Origins remember: rows that are applied later than that many rounds of the derivation count in
-// no latency.
+// maxOrigins is what Origins remember at least, and half of the most: rows that are applied later than that many rounds of
+// the derivation count in no latency.
 const maxOrigins = 256
 
 // Origins tell since when the rows of a derived table are wanted: when the change was made at the beginning of the chain
 // that they follow from. A nil Origins has none. It is safe for concurrent use.
 type Origins struct {
-	mu sync.Mutex
-	// last has the latest, in a ring, n is the number of all.
-	last [maxOrigins]origin
-	n    int
+	mu   sync.Mutex
+	last []origin
 }
 
 // origin says that rows with revisions above after follow from changes that were made at a time or later.
@@ -34,11 +33,12 @@ type origin struct {
 func (o *Origins) Note(after statedb.Revision, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.n > 0 && o.last[(o.n-1)%maxOrigins].after == after {
-		o.n-- // no row has come of it
+	if n := len(o.last); n > 0 && o.last[n-1].after == after {
+		o.last = o.last[:n-1] // no row has come of it
+	} else if n == 2*maxOrigins {
+		o.last = slices.Delete(o.last, 0, maxOrigins)
 	}
-	o.last[o.n%maxOrigins] = origin{after, at}
-	o.n++
+	o.last = append(o.last, origin{after, at})
 }
 
 // Of returns when the oldest change was made that a row with this revision follows from; false if that is not remembered.
@@ -48,8 +48,8 @@ func (o *Origins) Of(revision statedb.Revision) (at time.Time, known bool) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := o.n - 1; i >= max(0, o.n-maxOrigins); i-- {
-		if one := o.last[i%maxOrigins]; one.after < revision {
+	for _, one := range slices.Backward(o.last) {
+		if one.after < revision {
 			return one.at, true
 		}
 	}

@@ -28,14 +28,17 @@ import (
 // Limit bounds the keys and the waits that one [Waits.Check] visits.
 const Limit = 1024
 
-// Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Begin].
+// Wait is the wait of one goroutine for one key. Set the exported fields before [Waits.Begin].
 type Wait[Obj any] struct {
 	Milestone progress.Milestone
+	// Key is the key, and Get looks its row up.
+	Key string
+	Get func(txn statedb.ReadTxn) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool)
 
-	// The lock of Waits guards the fields below. object, revision and deleted are the version that the wait is
-	// for now; a deletion gets a later revision when the loop sees a later row. from is the revision of the first
+	// The lock of Waits guards the fields below. row, revision and deleted are the version that the wait is for now; a
+	// deletion has no row, and gets a later revision when the loop sees a later row. from is the revision of the first
 	// version. If that was a deletion, gone is the number of the wait when its caller had looked for the row.
-	object         Obj
+	row            Obj
 	revision, from statedb.Revision
 	deleted        bool
 	gone           uint64
@@ -85,8 +88,8 @@ type operation struct {
 // goroutine.
 type Waits[Obj any] struct {
 	rows *rows.Rows[Obj]
-	// unreconciledOf describes an object's key; false if it is reconciled, as far as changes were observed.
-	unreconciledOf func(Obj) (core.KeyInfo[Obj], bool)
+	// unreconciled describes a key; false if it is reconciled, as far as changes were observed.
+	unreconciled func(key string) (core.KeyInfo[Obj], bool)
 	// paused reports whether an object is paused.
 	paused func(Obj) bool
 	mark   Mark
@@ -113,33 +116,34 @@ type Mark interface {
 	Covered() iter.Seq2[statedb.Revision, statedb.Revision]
 }
 
-// New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
+// New returns an empty set. unreconciled and paused are called by the loop's goroutine: paused for
 // rows, of which changes may be unread.
-func New[Obj any](of *rows.Rows[Obj], unreconciledOf func(Obj) (core.KeyInfo[Obj], bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
-	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
+func New[Obj any](
+	of *rows.Rows[Obj], unreconciled func(key string) (core.KeyInfo[Obj], bool), paused func(Obj) bool, mark Mark,
+) *Waits[Obj] {
+	return &Waits[Obj]{rows: of, unreconciled: unreconciled, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
 }
 
-// Begin begins a wait for an object. What happens to its key from now on counts, so call it before the object is
-// looked up for [Waits.Join].
-func (k *Waits[Obj]) Begin(w *Wait[Obj], object Obj) {
+// Begin begins a wait. What happens to its key from now on counts, so call it before the row is looked up for
+// [Waits.Join].
+func (k *Waits[Obj]) Begin(w *Wait[Obj]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	text := string(k.rows.Key(object))
-	if w.key = k.byKey[text]; w.key == nil {
-		w.key = &key[Obj]{text: text, pos: -1}
-		k.byKey[text] = w.key
+	if w.key = k.byKey[w.Key]; w.key == nil {
+		w.key = &key[Obj]{text: w.Key, pos: -1}
+		k.byKey[w.Key] = w.key
 	}
 	w.at, w.began, w.over = len(w.key.waits), k.next(), true
 	w.key.waits = append(w.key.waits, w)
 	k.some.Add(1)
 }
 
-// Join makes a wait that has begun a wait for a version of its object, or for a later one than before. deleted: the
-// table did not have the object at this revision; otherwise the revision is that of the row. The channel is
+// Join makes a wait that has begun a wait for a version of its row, or for a later one than before. deleted: the
+// table did not have the row at this revision; otherwise the revision is that of the row. The channel is
 // closed when the wait is over: the version has reached the milestone; or it was deleted and the key was inserted
 // again; or an operation on the first version or a later one has reached the milestone, whatever has become of
 // the key since.
-func (k *Waits[Obj]) Join(w *Wait[Obj], object Obj, revision statedb.Revision, deleted bool) (met <-chan struct{}) {
+func (k *Waits[Obj]) Join(w *Wait[Obj], row Obj, revision statedb.Revision, deleted bool) (met <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w.met == nil {
@@ -148,7 +152,7 @@ func (k *Waits[Obj]) Join(w *Wait[Obj], object Obj, revision statedb.Revision, d
 			w.gone = k.next()
 		}
 	}
-	w.object, w.revision, w.deleted = object, revision, deleted
+	w.row, w.revision, w.deleted = row, revision, deleted
 	w.met, w.over, w.inserted = make(chan struct{}), k.reached(w, revision), false
 	if w.over {
 		close(w.met)
@@ -332,14 +336,14 @@ func (k *Waits[Obj]) check(w *Wait[Obj], state statedb.ReadTxn) {
 	if w.over {
 		return
 	}
-	u, found := k.unreconciledOf(w.object)
+	u, found := k.unreconciled(w.Key)
 	switch {
 	case k.reached(w, max(w.revision, u.Revision)):
 		w.over = true
 	case w.deleted && !found:
 		w.revision = max(w.revision, w.key.latest)
 		if w.over = state != nil && k.rows.Table.Revision(state) >= w.revision; w.over {
-			_, _, w.inserted = k.rows.Get(state, w.object)
+			_, _, _, w.inserted = w.Get(state)
 		}
 	case w.deleted && !u.Deleted:
 		w.inserted = u.Revision >= w.revision
@@ -348,7 +352,7 @@ func (k *Waits[Obj]) check(w *Wait[Obj], state statedb.ReadTxn) {
 		w.over = w.Milestone == progress.Attempted && (u.Tried || u.Paused)
 	default:
 		// A version that the loop has not read, or has applied.
-		w.over = !found && k.mark.Covers(w.revision) || w.Milestone == progress.Attempted && k.paused(w.object)
+		w.over = !found && k.mark.Covers(w.revision) || w.Milestone == progress.Attempted && k.paused(w.row)
 	}
 	switch {
 	case w.over:

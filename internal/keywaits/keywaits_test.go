@@ -80,9 +80,9 @@ func newEnv(t *testing.T) *env {
 		T: t, unreconciled: map[row]core.KeyInfo[row]{},
 		db: db, table: table, tables: map[statedb.Revision]statedb.ReadTxn{},
 	}
-	e.Waits = New(rows.New(db, table, rows.Writable[row]{}), func(r row) (core.KeyInfo[row], bool) {
+	e.Waits = New(rows.New(db, table, rows.Writable[row]{}), func(key string) (core.KeyInfo[row], bool) {
 		e.states++
-		d, found := e.unreconciled[r]
+		d, found := e.unreconciled[row(key)]
 		return d, found
 	}, func(r row) bool { return e.paused == r }, e)
 	return e
@@ -119,10 +119,17 @@ func (e *env) insert(r row) {
 	require.NoError(e, err)
 }
 
+// of returns a wait for an object.
+func (e *env) of(object row, m progress.Milestone) *Wait[row] {
+	return &Wait[row]{Milestone: m, Key: string(object), Get: func(txn statedb.ReadTxn) (row, statedb.Revision, <-chan struct{}, bool) {
+		return e.rows.GetWatch(txn, object)
+	}}
+}
+
 // join begins a wait.
 func (e *env) join(v version) *Wait[row] {
-	w := &Wait[row]{Milestone: v.Milestone}
-	e.Begin(w, v.Object)
+	w := e.of(v.Object, v.Milestone)
+	e.Begin(w)
 	e.Join(w, v.Object, v.Revision, v.Deleted)
 	return w
 }
@@ -251,8 +258,8 @@ func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 // The deletion is not carried out, because the object is back. What comes next is in a later state of the table.
 func TestRowThatReplacesADeletionProlongsTheWait(t *testing.T) {
 	e := newEnv(t)
-	w := &Wait[row]{Milestone: progress.Applied}
-	e.Begin(w, "a")
+	w := e.of("a", progress.Applied)
+	e.Begin(w)
 	e.NoteChange("a", 7)
 	e.Join(w, "a", 5, true)
 	e.Check(6)
@@ -305,8 +312,8 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 // The object was inserted, its update began, and it was deleted again before the caller looked for it.
 func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
 	e := newEnv(t)
-	w := &Wait[row]{Milestone: progress.Applied}
-	e.Begin(w, "a")
+	w := e.of("a", progress.Applied)
+	e.Begin(w)
 	e.NoteOperation("a", 3, true, true)
 	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
 	e.Join(w, "a", 5, true)
@@ -415,8 +422,9 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			w, object := &Wait[row]{}, row('a'+rune(i%3))
-			e.Begin(w, object)
+			object := row('a' + rune(i%3))
+			w := e.of(object, 0)
+			e.Begin(w)
 			met := e.Join(w, object, statedb.Revision(i), true)
 			defer e.Leave(w)
 			if i%2 == 0 {

@@ -218,6 +218,16 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 	return r.Table.Get(txn, r.fromKey.QueryFromKey(key))
 }
 
+// ByKeyWatch is [Rows.ByKey] with a channel that closes when the result changes; nil if no query can be made.
+func (r *Rows[Obj]) ByKeyWatch(
+	txn statedb.ReadTxn, key index.Key,
+) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
+	if r.fromKey == nil {
+		return row, 0, nil, false
+	}
+	return r.Table.GetWatch(txn, r.fromKey.QueryFromKey(key))
+}
+
 // KeyOfQuery returns the primary key that a query looks up; false if it is a query of another index, or if the primary
 // index cannot make a query of a key. Statedb has no function for it.
 func (r *Rows[Obj]) KeyOfQuery(query statedb.Query[Obj]) (index.Key, bool) {

@@ -37,10 +37,15 @@ func newAgain() again { return again{rows: map[string]bool{}, places: map[string
 // marked returns a set of keys.
 func marked(keys iter.Seq[string]) map[string]bool {
 	out := map[string]bool{}
-	for key := range keys {
-		out[key] = true
-	}
+	mark(out, keys)
 	return out
+}
+
+// mark adds keys to a set.
+func mark(set map[string]bool, keys iter.Seq[string]) {
+	for key := range keys {
+		set[key] = true
+	}
 }
 
 func (a again) add(b again) {

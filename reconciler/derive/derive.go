@@ -117,8 +117,9 @@ type Derived[In, Out any] struct {
 
 	// began is when the last round began, and changed by when the changes were made that it may have read.
 	began, changed time.Time
-	// settled: the last round has ended, so that the output is what claims and edges say. times has when revisions of the
-	// tables were derived.
+	// inRound is full in a round, and while others look at what belongs to the run: see between. settled: the last round has
+	// ended, so that the output is what claims and edges say. times has when revisions of the tables were derived.
+	inRound chan struct{}
 	settled bool
 	times   []ledger.Times
 
@@ -137,8 +138,6 @@ type Derived[In, Out any] struct {
 	late     bool
 	calls    calls
 	progress settledUpTo
-	// questions are called between two rounds.
-	questions map[*func()]struct{}
 }
 
 // reached is what the table of inputs says, if told is true: the sum of the revisions of the inputs that the
@@ -288,13 +287,13 @@ func build[In, Out any](
 		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
 		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
-		questions: map[*func()]struct{}{},
+		inRound: make(chan struct{}, 1),
 		progress: settledUpTo{
 			condition: inspect.ConditionNotStarted, read: make([]statedb.Revision, len(tables)), changed: make(chan struct{}),
 			calls: make([]int, len(tables)),
 		},
 	}
-	d.joins.late, d.joins.lose, d.member = d.usedLate, d.lose, chain.NewMember(part[In, Out]{d})
+	d.joins.late, d.joins.lose, d.member = d.usedLate, d.lose, chain.Hide[chain.Part](part[In, Out]{d})
 	d.times = make([]ledger.Times, len(tables))
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)

@@ -147,9 +147,11 @@ func (d *Derived[In, Out]) unseen(table int, revision statedb.Revision) string {
 	case len(d.joins.further) > 0 && d.joins.last == nil:
 		return "the derivation waits until its further inputs are initialised"
 	default:
-		return "the derivation has not derived and written this version of the row yet"
+		return underived
 	}
 }
+
+const underived = "the derivation has not derived and written this version of the row yet"
 
 func (d *Derived[In, Out]) contest(at *claims.Place[In, Out], input string, asked bool) contest[In, Out] {
 	c := contest[In, Out]{key: at.Key, asked: asked, of: len(at.Heap), wrong: d.wrong.Of(at.Key), input: input}

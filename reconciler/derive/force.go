@@ -15,14 +15,13 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/chain"
-	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // member makes a derivation a part of chains.
-type member = chain.Member
+type member = chain.Hidden[chain.Part]
 
 // part is a derivation as a part of chains.
 type part[In, Out any] struct{ d *Derived[In, Out] }
@@ -31,169 +30,158 @@ const (
 	// answerTimeout bounds the wait for the end of a round.
 	answerTimeout = 100 * time.Millisecond
 	// lookAgain is the time between two looks at what may end without news.
-	lookAgain = time.Second
-	// maxSwept bounds the pairs that one sweep looks at, one by one, and settleTimeout the wait of each part before.
-	maxSwept      = 2048
+	lookAgain = 100 * time.Millisecond
+	// sweepInterval is the time between two sweeps. In one, settleTimeout bounds the wait until everything is applied; else
+	// it looks at maxSwept pairs, one by one.
+	sweepInterval = 10 * time.Second
 	settleTimeout = 100 * time.Millisecond
-	// sweepTimeout bounds the time for the pairs of a sweep, since hanging functions are reported after it.
-	sweepTimeout = time.Second
+	maxSwept      = 2048
 )
 
-func (p part[In, Out]) Reads(table string) bool { return slices.Contains(p.d.names, table) }
-func (p part[In, Out]) Output() string          { return p.d.output.Name() }
-func (p part[In, Out]) DB() *statedb.DB         { return p.d.cfg.DB }
+func (p part[In, Out]) Controller() any                  { return p.d }
+func (p part[In, Out]) Tables() []string                 { return p.d.names }
+func (p part[In, Out]) Output() string                   { return p.d.output.Name() }
+func (p part[In, Out]) DB() *statedb.DB                  { return p.d.cfg.DB }
+func (p part[In, Out]) Uncertain(context.Context) string { return "" }
 
-func (p part[In, Out]) Find(table, text string) (row chain.Row, name string, found bool) {
-	txn := p.d.cfg.DB.ReadTxn()
-	row.Table = table
-	var key index.Key
-	if table == p.d.names[0] {
-		key, row.Revision, found = p.d.in.Find(txn, text)
-		name = p.d.in.KeyName(key)
-	}
-	for _, one := range p.d.joins.further {
-		if name == "" && one.meta().Name() == table {
-			key, row.Revision, name, found = one.find(txn, text)
-		}
-	}
-	row.Key, row.Gone = string(key), !found
-	return row, name, found
+func (p part[In, Out]) Settle(ctx context.Context) error {
+	_, err := p.d.WaitAll(ctx, reconciler.Applied)
+	return err
 }
 
-// Follow asks the goroutine of the derivation, which answers between two rounds: then the claims, the edges and the
-// output belong together, and the answer is never about a round that has not written all.
+// finder is the rows.Rows of a table.
+type finder interface {
+	Find(txn statedb.ReadTxn, text string) (key index.Key, revision statedb.Revision, found bool)
+	KeyName(key index.Key) string
+}
+
+// rowsIn returns the rows of the table of an input.
+func (d *Derived[In, Out]) rowsIn(table string) (rows finder) {
+	rows = d.in
+	for _, one := range d.joins.further {
+		if table != d.names[0] && table == one.meta().Name() {
+			rows = one.finder()
+		}
+	}
+	return rows
+}
+
+func (p part[In, Out]) Find(table, text string) (row chain.Row, name string, found bool) {
+	rows := p.d.rowsIn(table)
+	key, revision, found := rows.Find(p.d.cfg.DB.ReadTxn(), text)
+	return chain.Row{Table: table, Key: string(key), Revision: revision}, rows.KeyName(key), found
+}
+
+// nameIn returns the name by which the derivation explains a row of an input.
+func (d *Derived[In, Out]) nameIn(row chain.Row) string {
+	name := d.rowsIn(row.Table).KeyName([]byte(row.Key))
+	if row.Table != d.names[0] {
+		name = row.Table + "/" + name
+	}
+	return name
+}
+
+// Follow looks between two rounds: then the claims, the edges and the output belong together, and the answer is never
+// about a round that has not written all.
 func (p part[In, Out]) Follow(ctx context.Context, row chain.Row) (step chain.Step) {
-	if err := p.ask(ctx, func() { step = p.d.follow(row) }); err != nil {
-		return chain.Step{Held: []chain.Held{{Table: row.Table, Object: p.d.nameIn(row), Why: err.Error()}}, Silent: true}
+	if err := p.d.between(ctx, func() { step = p.d.follow(row) }); err != nil {
+		step = chain.Step{Held: []chain.Held{{Table: row.Table, Why: err.Error()}}}
 	}
 	return step
 }
 
-// ask has the goroutine of the derivation call f between two rounds.
-func (p part[In, Out]) ask(ctx context.Context, f func()) error {
-	d, answered := p.d, make(chan struct{})
-	withdrawn := make(chan struct{}, 1)
+func (p part[In, Out]) Await(ctx context.Context, row chain.Row) (step chain.Step, err error) {
+	for {
+		p.d.mu.Lock()
+		changed, condition := p.d.progress.changed, p.d.progress.condition
+		p.d.mu.Unlock()
+		if step = p.Follow(ctx, row); len(step.Held) == 0 {
+			return step, nil
+		}
+		if condition == inspect.ConditionStopped {
+			return step, fmt.Errorf("the derivation of table %q: %w", p.d.output.Name(), inspect.ErrStopped)
+		}
+		select {
+		case <-changed:
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return step, ctx.Err()
+		}
+	}
+}
+
+// between calls f between two rounds of a derivation that runs, and keeps the next one waiting meanwhile.
+func (d *Derived[In, Out]) between(ctx context.Context, f func()) error {
 	d.mu.Lock()
-	if condition := d.condition(); condition == inspect.ConditionNotStarted || condition == inspect.ConditionStopped {
-		d.mu.Unlock()
+	condition := d.condition()
+	d.mu.Unlock()
+	if condition == inspect.ConditionNotStarted || condition == inspect.ConditionStopped {
 		return fmt.Errorf("the derivation is %s", condition)
 	}
-	question := func() {
-		select {
-		case withdrawn <- struct{}{}:
-			f()
-			close(answered)
-		default:
-		}
-	}
-	d.questions[&question] = struct{}{}
-	d.mu.Unlock()
-	d.wake.Send()
-	late := time.NewTimer(answerTimeout)
-	defer late.Stop()
 	select {
-	case <-answered:
+	case d.inRound <- struct{}{}:
+		defer func() { <-d.inRound }()
+		f()
 		return nil
-	case <-late.C:
+	case <-time.After(answerTimeout):
 	case <-ctx.Done():
 	}
-	select {
-	case withdrawn <- struct{}{}:
-		d.mu.Lock()
-		delete(d.questions, &question)
-		d.mu.Unlock()
-		return fmt.Errorf("the derivation is busy: %s", cmp.Or(d.hangs(), "a round takes over 100 ms"))
-	case <-answered:
-		return nil
-	}
+	return fmt.Errorf("the derivation is busy: %s", cmp.Or(d.hangs(), "a round takes over 100 ms"))
 }
 
-// answer answers questions. It is called between two rounds.
-func (d *Derived[In, Out]) answer() {
-	d.mu.Lock()
-	questions := slices.Collect(maps.Keys(d.questions))
-	clear(d.questions)
-	d.mu.Unlock()
-	for _, one := range questions {
-		(*one)()
-	}
-}
-
-// nameIn returns the name of a row of an input.
-func (d *Derived[In, Out]) nameIn(row chain.Row) string {
-	if row.Table == d.names[0] {
-		return d.in.KeyName([]byte(row.Key))
-	}
-	for _, one := range d.joins.further {
-		if one.meta().Name() == row.Table {
-			return one.name(row.Key)
-		}
-	}
-	return row.Key
-}
-
-// follow tells what follows from a row of an input. It is called on the goroutine of the derivation.
+// follow tells what follows from a row of an input. It is called between two rounds.
 func (d *Derived[In, Out]) follow(row chain.Row) (s chain.Step) {
+	txn, name, output := d.cfg.DB.ReadTxn(), d.nameIn(row), d.output.Name()
+	at, lost := slices.Index(d.names, row.Table), &d.joins.lost
 	hold := func(table, object, why string) {
 		s.Held = append(s.Held, chain.Held{Table: table, Object: object, Why: why})
-	}
-	txn, name := d.cfg.DB.ReadTxn(), d.nameIn(row)
-	at := slices.Index(d.names, row.Table)
-	switch input, has := d.published.Get(txn, row.Table); {
-	case !d.settled, !has, input.Input < row.Revision:
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		const unwritten = "the derivation has not derived and written this version of the row yet"
-		hold(row.Table, name, cmp.Or(d.unseen(at, row.Revision), unwritten))
-		return s
-	case !d.pruned && d.output.NumObjects(txn) > len(d.claims.Places)-d.wrong.Len():
-		hold(row.Table, name, fmt.Sprintf("table %q still has rows of an earlier derivation, until the inputs are initialised",
-			d.output.Name()))
-	case d.joins.lost.Forgot():
-		const forgot = "which rows followed from it before is not remembered: that ends when all of table %q is in force"
-		hold(row.Table, name, fmt.Sprintf(forgot, d.output.Name()))
 	}
 	keys, err := d.rowsOf(row)
 	if err != nil {
 		hold(row.Table, name, err.Error())
 	}
-	next := map[string]bool{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch unseen := d.unseen(at, row.Revision); {
+	case unseen != "", !d.settled:
+		hold(row.Table, name, cmp.Or(unseen, underived))
+		return s
+	case lost.Forgot():
+		const forgot = "which rows followed from it before is not remembered, until all that table %q has now is in force"
+		hold(row.Table, name, fmt.Sprintf(forgot, output))
+	}
+	next := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if p := d.failed.Of(key); p != nil {
+		if d.failed.Of(key) != nil {
 			hold(d.names[0], d.in.KeyName([]byte(key)), "")
 		}
 		for _, x := range d.claims.Of(key) {
 			if next[x.At.Key] = true; !x.Wins() {
 				hold(d.names[0], d.in.KeyName([]byte(key)), fmt.Sprintf("row %s of table %q is that of %s",
-					d.out.KeyName([]byte(x.At.Key)), d.output.Name(), d.in.KeyName([]byte(x.At.Heap[0].Of.Key))))
+					d.out.KeyName([]byte(x.At.Key)), output, d.in.KeyName([]byte(x.At.Heap[0].Of.Key))))
 			}
 		}
-		for place := range d.joins.lost.Of(edges.InputRow(key)) {
-			next[place] = true
-		}
-	}
-	for place := range d.joins.lost.Of(edges.Unknown()) {
-		next[place] = true
+		mark(next, lost.Of(edges.InputRow(key)))
 	}
 	for _, place := range slices.Sorted(maps.Keys(next)) {
 		if p := d.wrong.Of(place); p != nil {
-			hold(d.output.Name(), d.out.KeyName([]byte(place)), p.Err.Error())
+			hold(output, d.out.KeyName([]byte(place)), p.Err.Error())
 		}
-		s.Next = append(s.Next, d.rowOf(txn, place))
+		s.Next = append(s.Next, d.rowAt(txn, place))
 	}
-	s.Since = d.derivedAt(at, row.Revision)
+	if _, upTo, ok := d.times[at].Applied(row.Revision); ok {
+		s.Since = d.progress.started.Add(upTo)
+	}
 	return s
 }
 
-// rowOf returns the present row of the output at a place, or its deletion.
-func (d *Derived[In, Out]) rowOf(txn statedb.ReadTxn, place string) chain.Row {
+// rowAt returns the present row of the output at a place, or its deletion.
+func (d *Derived[In, Out]) rowAt(txn statedb.ReadTxn, place string) chain.Row {
 	_, revision, found := d.out.ByKey(txn, []byte(place))
 	if !found {
 		revision = d.output.Revision(txn)
 	}
-	return chain.Row{Table: d.output.Name(), Key: place, Revision: revision, Gone: !found}
+	return chain.Row{Table: d.output.Name(), Key: place, Revision: revision}
 }
 
 // rowsOf returns the input rows that a row of an input concerns: itself, and those that have looked it up, or did and do
@@ -203,35 +191,24 @@ func (d *Derived[In, Out]) rowsOf(row chain.Row) (keys map[string]bool, err erro
 	if row.Table == d.names[0] {
 		keys[row.Key] = true
 	}
+	d.mu.Lock()
+	last := d.joins.last
+	d.mu.Unlock()
 	for n, one := range d.joins.further {
-		if one.meta().Name() != row.Table {
+		if one.meta().Name() != row.Table || last == nil {
 			continue
 		}
-		for key := range d.joins.lost.Of(edges.FurtherRow(n, row.Key)) {
-			keys[key] = true
-		}
-		lookups, failed := one.lookupsOf(d.joins.last, row.Key)
+		mark(keys, d.joins.lost.Of(edges.FurtherRow(n, row.Key)))
+		lookups, failed := one.lookupsOf(last, row.Key)
 		if failed != nil {
 			err = fmt.Errorf("row %s: %w", one.name(row.Key), failed)
 		}
 		for _, what := range lookups {
-			for key := range d.joins.edges.Rows(what) {
-				keys[key] = true
-			}
-			for key := range d.joins.lost.Of(edges.LookedUp(what)) {
-				keys[key] = true
-			}
+			mark(keys, d.joins.edges.Rows(what))
+			mark(keys, d.joins.lost.Of(edges.LookedUp(what)))
 		}
 	}
 	return keys, err
-}
-
-// derivedAt returns when a revision of the table of an input had been derived and written. It is called with mu held.
-func (d *Derived[In, Out]) derivedAt(table int, revision statedb.Revision) (at time.Time) {
-	if _, upTo, ok := d.times[table].Applied(revision); ok {
-		at = d.progress.started.Add(upTo)
-	}
-	return at
 }
 
 // noteTimes notes that all up to the revisions of this round is derived and written. It is called with mu held.
@@ -245,115 +222,84 @@ func (d *Derived[In, Out]) noteTimes() {
 // lose notes that a subject no longer leads to something, if anybody can ask for it.
 func (d *Derived[In, Out]) lose(s edges.Subject, target string) {
 	if d.cfg.Registry != nil {
-		d.joins.lost.Add(edges.Pair{Subject: s, Target: target, Of: d.joins.round})
+		d.joins.lost.Add(edges.Pair{Subject: s, Target: target}, d.joins.round)
 	}
 }
 
-// loseEdges notes which look-ups of an input row are gone, which were those before. It is called with mu held.
-func (d *Derived[In, Out]) loseEdges(key string, before []edges.Lookup) {
-	var now []edges.Lookup
-	if r := d.joins.edges.Of(key); r != nil && len(before) > 0 {
-		now = r.Lookups(r.Len())
-	}
-	for _, what := range before {
-		if _, is := slices.BinarySearch(now, what); !is {
-			d.lose(edges.LookedUp(what), key)
-		}
-	}
-}
-
-// losePlaces notes which places an input row does not want any more, which wanted those before.
-func (d *Derived[In, Out]) losePlaces(key string, before []*claims.Claim[In, Out]) {
-	if len(before) == 0 || d.cfg.Registry == nil {
-		return
-	}
-	now := map[string]bool{}
-	for _, x := range d.claims.Of(key) {
-		now[x.At.Key] = true
-	}
-	for _, x := range before {
-		if !now[x.At.Key] {
-			d.lose(edges.InputRow(key), x.At.Key)
-		}
-	}
-}
-
-func (p part[In, Out]) Uncertain(context.Context) string { return "" }
-
-func (p part[In, Out]) Await(ctx context.Context, row chain.Row) error {
-	p.d.mu.Lock()
-	stopped := p.d.condition() == inspect.ConditionStopped
-	p.d.mu.Unlock()
-	if stopped {
-		return fmt.Errorf("the derivation of table %q: %w", p.d.output.Name(), inspect.ErrStopped)
-	}
-	// It may stop before.
-	brief, cancel := context.WithTimeout(ctx, lookAgain)
-	defer cancel()
-	if _, _, err := p.d.published.Await(brief, p.d.cfg.DB, row.Table, row.Revision); err != nil {
-		return ctx.Err()
-	}
-	p.d.mu.Lock()
-	changed := p.d.progress.changed
-	p.d.mu.Unlock()
-	// After the channel was read, so that no change is missed.
-	if len(p.Follow(ctx, row).Held) == 0 {
+// pairsOf returns what leads to an input row, and where that leads, if anybody can ask for it. It is called with mu held.
+func (d *Derived[In, Out]) pairsOf(key string) (pairs []edges.Pair) {
+	if d.cfg.Registry == nil {
 		return nil
 	}
-	again := time.NewTimer(lookAgain)
-	defer again.Stop()
-	select {
-	case <-changed:
-	case <-again.C:
-	case <-ctx.Done():
+	if r := d.joins.edges.Of(key); r != nil {
+		for _, what := range r.Lookups(r.Len()) {
+			pairs = append(pairs, edges.Pair{Subject: edges.LookedUp(what), Target: key})
+		}
 	}
-	return ctx.Err()
+	row := edges.InputRow(key)
+	for _, x := range d.claims.Of(key) {
+		pairs = append(pairs, edges.Pair{Subject: row, Target: x.At.Key})
+	}
+	return pairs
 }
 
-func (p part[In, Out]) Settled(ctx context.Context) bool {
-	_, err := p.d.WaitAll(ctx, reconciler.Applied)
-	return err == nil
+// losePairs notes which pairs of an input row came apart, which were those before. It is called with mu held.
+func (d *Derived[In, Out]) losePairs(key string, before []edges.Pair) {
+	now := d.pairsOf(key)
+	if slices.Equal(before, now) {
+		return
+	}
+	has := make(map[edges.Pair]bool, len(now))
+	for _, one := range now {
+		has[one] = true
+	}
+	for _, one := range before {
+		if !has[one] {
+			d.lose(one.Subject, one.Target)
+		}
+	}
 }
 
-// sweep removes the pairs that came apart and are in force.
+// sweep removes the pairs that came apart and are in force. What was forgotten may be anything behind the output: it ends
+// when all that is there now has been applied once. An object that fails keeps that up, since it may be what was forgotten.
 func (d *Derived[In, Out]) sweep(ctx context.Context) {
-	if d.cfg.Registry == nil {
-		return
-	}
-	p := part[In, Out]{d}
 	var pairs []edges.Pair
-	var round uint64
-	any := false
-	if err := p.ask(ctx, func() {
-		lost := &d.joins.lost
-		pairs, round, any = lost.All(), d.joins.round, d.settled && (lost.Forgot() || lost.Len() > 0)
-	}); err != nil || !any {
-		return
-	}
-	parts := chain.PartsOf(d.cfg.Registry)
-	if settled(ctx, parts, d.output.Name()) {
-		_ = p.ask(ctx, func() { d.joins.lost.RemoveUpTo(round) })
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	over := slices.DeleteFunc(pairs[:min(len(pairs), maxSwept)], func(one edges.Pair) bool {
-		row := chain.Row{Table: d.names[0], Key: one.Target}
-		txn := d.cfg.DB.ReadTxn()
-		if row.Revision = d.in.Table.Revision(txn); one.Subject.Places() {
-			row = d.rowOf(txn, one.Target)
+	var round, known uint64
+	forgot, lost := false, &d.joins.lost
+	err := d.between(ctx, func() {
+		if !d.settled {
+			return
 		}
-		return ctx.Err() != nil || len(parts.Walk(ctx, row).Held) > 0
+		pairs, round, forgot = lost.All(), d.joins.round, lost.Forgot()
+		if d.pruned || d.output.NumObjects(d.cfg.DB.ReadTxn()) <= len(d.claims.Places)-d.wrong.Len() {
+			known = round // else there are rows of an earlier derivation
+		}
 	})
-	_ = p.ask(ctx, func() {
-		for _, one := range over {
-			d.joins.lost.Remove(one)
-		}
+	if err != nil || len(pairs) == 0 && !forgot {
+		return
+	}
+	parts, patience := chain.PartsOf(d.cfg.Registry), ctx
+	if !forgot {
+		brief, cancel := context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		patience = brief
+	}
+	if parts.Settle(patience, d.output.Name()) != nil {
+		pairs = slices.DeleteFunc(pairs[:min(len(pairs), maxSwept)], func(one edges.Pair) bool {
+			return len(parts.Walk(ctx, d.endOf(one)).Held) > 0
+		})
+		known = 0
+	}
+	_ = d.between(ctx, func() {
+		lost.Remove(pairs, round)
+		lost.Remember(known)
 	})
 }
 
-func settled(ctx context.Context, parts *chain.Parts, table string) bool {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	return parts.Settled(ctx, table)
+// endOf returns the row that a pair leads to: all up to its round is derived.
+func (d *Derived[In, Out]) endOf(one edges.Pair) chain.Row {
+	if one.Subject.IsInputRow() {
+		return d.rowAt(d.cfg.DB.ReadTxn(), one.Target)
+	}
+	return chain.Row{Table: d.names[0], Key: one.Target}
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +53,20 @@ func withFirst(e *joined, first *derived) *chained {
 	c.loop, err = reconciler.New(reconciler.Config[*rule]{DB: e.db, Table: c.rules, Operations: c.target, Options: options})
 	require.NoError(e, err)
 	return c
+}
+
+// withStatuses replaces the loop by one of which the rows carry the statuses.
+func (c *chained) withStatuses() {
+	var err error
+	c.loop, err = reconciler.New(reconciler.Config[*rule]{
+		DB: c.db, Table: c.rules, Operations: c.target, Clone: func(r *rule) *rule { now := *r; return &now },
+		GetStatus: func(r *rule) reconciler.Status { return r.Status },
+		SetStatus: func(r *rule, s reconciler.Status) *rule { r.Status = s; return r },
+		Options: []reconciler.Option{
+			reconciler.WithRetry(100*time.Millisecond, time.Second), reconciler.WithRegistry(c.cfg.Registry),
+		},
+	})
+	require.NoError(c, err)
 }
 
 func (c *chained) start() {
@@ -187,6 +203,96 @@ func TestWaitForARowEndsWhenTheLastOfItIsApplied(t *testing.T) {
 	})
 }
 
+func TestWaitEndsWhenAPartStopsThatTheRowDependsOn(t *testing.T) {
+	for _, name := range []string{"loop", "second", "first"} {
+		withJoins(t, func(e *joined) {
+			c := withChain(e)
+			stops := map[string]func(){
+				"loop": reconcilertest.Go(e, c.loop.Run), "second": reconcilertest.Go(e, c.second.Run), "first": reconcilertest.Go(e, c.first.Run),
+			}
+			// The wait is at the first derivation, whatever stops.
+			c.first.Pause()
+			e.commit(func(wtxn statedb.WriteTxn) {
+				put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+				put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+			})
+			time.AfterFunc(time.Minute, stops[name])
+			time.AfterFunc(2*time.Minute, c.first.Resume)
+			ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
+			defer cancel()
+			_, err := e.registry.WaitInForce(ctx, "wishes", "a")
+			require.ErrorIs(e, err, inspect.ErrStopped, name)
+			if name != "loop" {
+				return
+			}
+			_, err = e.registry.WaitInForce(ctx, "wishes", "a")
+			require.ErrorIs(e, err, inspect.ErrStopped, "it does not run again")
+			require.Equal(e, " of rules: unknown: the reconciler has stopped: ", c.force("wishes", "a")[0])
+		})
+	}
+}
+
+// Each of the two inputs changes every millisecond, each operation takes ten.
+func TestWaitEndsAlthoughAllRowsChangeAllTheTime(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		var mu sync.Mutex
+		applied := map[string]string{}
+		c.target.Decide(func(_ context.Context, call reconcilertest.Call[*rule]) error {
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if call.Op == "update" {
+				applied[call.Key] = call.Object.Want
+			}
+			return nil
+		})
+		c.start()
+		changes := func(i int) {
+			wtxn := e.db.WriteTxn(e.wishes, e.pods)
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", fmt.Sprint(i)}, &pod{"q", "l", fmt.Sprint(i)})
+			if i%2 == 0 {
+				_, _, err := e.pods.Delete(wtxn, &pod{Name: "q"})
+				require.NoError(e, err)
+			}
+			wtxn.Commit()
+		}
+		changes(0)
+		ctx, cancel := context.WithCancel(e.Context())
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for i := 1; ctx.Err() == nil; i++ {
+				time.Sleep(time.Millisecond)
+				changes(i)
+			}
+		})
+		defer writer.Wait()
+		defer cancel()
+		time.Sleep(time.Second)
+		for _, row := range []struct{ table, key string }{{"pods", "p"}, {"wishes", "a"}, {"pods", "q"}, {"routes", "a:p"}} {
+			now, _, _ := e.pods.Get(e.db.ReadTxn(), byPodName.Query("p"))
+			began := time.Now()
+			within, done := context.WithTimeout(e.Context(), 10*time.Second)
+			f, err := e.registry.WaitInForce(within, row.table, row.key)
+			done()
+			require.NoError(e, err)
+			require.True(e, f.Yes)
+			require.Less(e, time.Since(began), time.Second)
+			if row.key == "p" {
+				mu.Lock()
+				least, at := 0, 0
+				_, err = fmt.Sscan(now.Addr, &least)
+				require.NoError(e, err)
+				_, err = fmt.Sscanf(applied["a:p/in"], "none:%d", &at)
+				mu.Unlock()
+				require.NoError(e, err)
+				require.GreaterOrEqual(e, at, least)
+			}
+		}
+	})
+}
+
 // The time counts from the change of the first table, also over a derivation that was behind.
 func TestLatencyCountsFromTheBeginningOfTheChain(t *testing.T) {
 	withJoins(t, func(e *joined) {
@@ -210,4 +316,52 @@ func TestLatencyCountsFromTheBeginningOfTheChain(t *testing.T) {
 		require.EqualValues(e, 2, h.Count)
 		require.InDelta(e, 5+2.5, h.Sum, 1)
 	})
+}
+
+// A refresh that fails and is retried brings no change into force.
+func TestLatencyDoesNotCountWhatWasInForceBefore(t *testing.T) {
+	for _, beside := range []bool{true, false} {
+		withJoins(t, func(e *joined) {
+			c := withChain(e)
+			if !beside {
+				c.withStatuses()
+			}
+			c.start()
+			e.commit(func(wtxn statedb.WriteTxn) {
+				put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+				put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+			})
+			require.EqualValues(e, 1, c.loop.Figures().InForce.Count)
+			time.Sleep(time.Hour)
+			c.fails("a:p/in")
+			n, err := c.loop.Refresh(e.Context(), "a:p/in")
+			require.NoError(e, err)
+			require.Equal(e, 1, n)
+			time.Sleep(time.Minute)
+			c.fails()
+			time.Sleep(time.Minute)
+			require.Empty(e, c.force("wishes", "a"))
+			require.EqualValues(e, 1, c.loop.Figures().InForce.Count)
+
+			// A change that fails for different reasons counts from when it was made, though other rows follow it.
+			var reason atomic.Int64
+			c.target.Decide(func(_ context.Context, call reconcilertest.Call[*rule]) error {
+				if call.Key == "a:p/in" && reason.Add(1) < 5 {
+					return fmt.Errorf("reason %d", reason.Load())
+				}
+				return nil
+			})
+			e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+			changed := time.Now()
+			time.Sleep(50 * time.Millisecond)
+			e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"other", "l", "2"}) })
+			before := c.loop.Figures().InForce
+			var took time.Duration
+			for c.loop.Figures().InForce.Count == before.Count {
+				time.Sleep(time.Millisecond)
+				took = time.Since(changed)
+			}
+			require.InDelta(e, took.Seconds(), c.loop.Figures().InForce.Sum-before.Sum, 0.02)
+		})
+	}
 }

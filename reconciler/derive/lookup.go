@@ -151,9 +151,9 @@ type further interface {
 	named(txn statedb.ReadTxn, name string) (key string, what []edges.Lookup, revision statedb.Revision, found bool)
 	// name returns the key of a row as TABLE/KEY.
 	name(key string) string
-	// find returns the row that a text names, as rows.Rows.Find does, with its name. lookupsOf returns the look-ups that
-	// find the row that a snapshot has under a key; none if it has none.
-	find(txn statedb.ReadTxn, text string) (key index.Key, revision statedb.Revision, name string, found bool)
+	// finder returns the rows of the table. lookupsOf returns the look-ups that find the row that a snapshot has under a
+	// key; none if it has none.
+	finder() finder
 	lookupsOf(txn statedb.ReadTxn, key string) (what []edges.Lookup, err error)
 }
 
@@ -289,12 +289,7 @@ func (j *Joined[Row, Key]) name(key string) string {
 	return j.table.Name() + "/" + j.rows.KeyName(index.Key(key))
 }
 
-func (j *Joined[Row, Key]) find(
-	txn statedb.ReadTxn, text string,
-) (key index.Key, revision statedb.Revision, name string, found bool) {
-	key, revision, found = j.rows.Find(txn, text)
-	return key, revision, j.rows.KeyName(key), found
-}
+func (j *Joined[Row, Key]) finder() finder { return j.rows }
 
 func (j *Joined[Row, Key]) lookupsOf(txn statedb.ReadTxn, key string) (what []edges.Lookup, err error) {
 	if row, _, found := j.rows.ByKey(txn, index.Key(key)); found {

@@ -46,7 +46,10 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	d.reported = reported{}
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
-	reports.Go(func() { d.keepReporting(ctx, health) })
+	reports.Go(func() { every(ctx, guard.LongAfter, func() { d.report(health) }) }) // a function that hangs
+	if d.cfg.Registry != nil {
+		reports.Go(func() { every(ctx, sweepInterval, func() { d.sweep(ctx) }) })
+	}
 	defer reports.Wait()
 	defer cancel()
 	if guard.Returned(func() { d.rounds(ctx, health) }) {
@@ -56,15 +59,14 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	return fmt.Errorf("%s: %w", d.cfg.Name, guard.ErrGoexit)
 }
 
-// keepReporting tells health of a function of the program that hangs, and sweeps.
-func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health) {
-	again := time.NewTicker(guard.LongAfter)
+// every calls f again and again until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	again := time.NewTicker(interval)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
-			d.report(health)
-			d.sweep(ctx)
+			f()
 		case <-ctx.Done():
 			return
 		}
@@ -84,7 +86,6 @@ func (d *Derived[In, Out]) hangs() string {
 func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
 		news := d.round(ctx)
-		d.answer()
 		d.report(health)
 		if d.recheck == nil && (d.wrong.Len() > 0 || len(d.joins.further) > 0) {
 			// With further inputs also so that an old snapshot is not kept for long: it has rows of all tables.
@@ -131,9 +132,6 @@ func (d *Derived[In, Out]) end() {
 	if d.cfg.Registry != nil {
 		d.cfg.Registry.Remove(d)
 	}
-	d.mu.Lock()
-	clear(d.questions)
-	d.mu.Unlock()
 	d.disconnect()
 	d.stopped()
 }
@@ -149,6 +147,8 @@ func (d *Derived[In, Out]) stopped() {
 // round derives one snapshot of the inputs and writes what follows from it. When one of the channels is closed there is
 // more to do: more changes, or an input is initialised.
 func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
+	d.inRound <- struct{}{}
+	defer func() { <-d.inRound }()
 	d.mu.Lock()
 	paused := d.calls.paused
 	d.mu.Unlock()
@@ -328,10 +328,7 @@ func (d *Derived[In, Out]) take(
 ) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var lookups []edges.Lookup
-	if before := d.joins.edges.Of(key); before != nil && d.cfg.Registry != nil {
-		lookups = before.Lookups(before.Len())
-	}
+	defer d.losePairs(key, d.pairsOf(key))
 	switch {
 	case deleted:
 		d.joins.edges.Drop(key)
@@ -346,15 +343,12 @@ func (d *Derived[In, Out]) take(
 		}
 		d.joins.edges.Put(key, r.what, fail != nil, by)
 	}
-	d.loseEdges(key, lookups)
 	if fail != nil {
 		d.keep(key, fail) // what was derived before stays
 		return
 	}
 	d.progress.derived++
-	wanted := d.claims.Of(key)
 	d.claims.Put(key, row, rank, wants)
-	d.losePlaces(key, wanted)
 	if deleted || len(wants) > 0 {
 		delete(d.nothing, key)
 	} else if !d.pruned {

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/claims"
-	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
@@ -97,7 +96,6 @@ func (d *Derived[In, Out]) touchUnwanted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range unwanted {
-		d.lose(edges.Unknown(), key)
 		d.claims.Touch(d.claims.Place(key))
 	}
 }

@@ -3,7 +3,11 @@
 
 package inspect
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/statekeel/statekeel/internal/chain"
+)
 
 // The errors of an [Inspector] and a [Controller]. The methods wrap them, with the name of the reconciler or
 // the key: compare them by [errors.Is].
@@ -14,7 +18,7 @@ var (
 	ErrNotStarted = errors.New("the reconciler has not been started")
 	// ErrStopped is returned by calls that need the loop of a reconciler that has stopped, and by
 	// waits that can no longer end in another way.
-	ErrStopped = errors.New("the reconciler has stopped")
+	ErrStopped = chain.ErrStopped
 )
 
 // MaxKeys is the number of keys that one call of Retry, Refresh or PauseOnly of a [Controller] accepts. A call with more keys does nothing and returns an error.

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cilium/statedb"
-
 	"github.com/statekeel/statekeel/internal/chain"
 	"github.com/statekeel/statekeel/internal/text"
 )
@@ -55,12 +53,14 @@ type HeldUp struct {
 }
 
 // holder has the reconcilers and derivations of the registry as parts of chains.
-type holder = chain.Holder
+type holder = chain.Hidden[chain.Parts]
+
+func (r *Registry) parts() *chain.Parts { return chain.PartsOf(r) }
 
 // InForce tells whether the present version of a row is in force, or its deletion if the table does not have it. table
 // is the name of a table on which reconcilers or derivations work, key the text of a key as for [Inspector].Explain.
 //
-// Only what runs with this registry, on one database, counts: a reconciler without it is not known. A derivation without
+// Only reconcilers and derivations that run with this registry, on one database, count: others are not known. A derivation without
 // it, or one that does not run, holds up all rows of its inputs. A row that loses to another one in a derivation by
 // derive.Best is not in force. Until the first prune or resync of a reconciler is over, nothing is in force there; what an
 // earlier run has left in the target of one that never prunes and has no Lister is not known. What a row no longer wants has
@@ -71,7 +71,7 @@ type holder = chain.Holder
 func (r *Registry) InForce(ctx context.Context, table, key string) (InForce, error) {
 	answer, row, err := r.find(table, key)
 	if err == nil {
-		r.fill(ctx, &answer, chain.PartsOf(&r.holder).Walk(ctx, row))
+		r.fill(ctx, &answer, r.parts().Walk(ctx, row))
 	}
 	return answer, err
 }
@@ -79,14 +79,16 @@ func (r *Registry) InForce(ctx context.Context, table, key string) (InForce, err
 // WaitInForce waits until the version of a row that the table has at the call, or a later one, is in force, or its
 // deletion. A row that changes all the time does not prolong the wait: each object that follows from it needs to be
 // applied once. If the wait ends before that, the answer says what holds the row up, and the error wraps that of ctx, or
-// that of a reconciler that can do no more: [ErrStopped], or reconciler.ErrNoStatus. The error is also that of
-// [Registry.InForce]. Do not call it in an operation: it would wait for that.
+// that of a part that can do no more: [ErrStopped] if a reconciler or derivation stops on which the answer depends, or a
+// reconciler has stopped before and no other one works on its table; or reconciler.ErrNoStatus. Parts that have not
+// started are waited for. The error is also that of [Registry.InForce]. Do not call it in an operation: it would wait
+// for that.
 func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce, error) {
 	answer, row, err := r.find(table, key)
 	if err != nil {
 		return answer, err
 	}
-	v, err := chain.PartsOf(&r.holder).Wait(ctx, row)
+	v, err := r.parts().Wait(ctx, row)
 	r.fill(context.WithoutCancel(ctx), &answer, v)
 	if err != nil {
 		err = fmt.Errorf("%s of table %q is not in force: %s: %w", answer.Key, table, answer.reason(), err)
@@ -95,7 +97,7 @@ func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce,
 }
 
 func (r *Registry) find(table, key string) (answer InForce, row chain.Row, err error) {
-	readers := chain.PartsOf(&r.holder).Readers(table)
+	readers, _ := r.parts().Readers(table)
 	if len(readers) == 0 {
 		return answer, row, fmt.Errorf("%w works on table %q", ErrNoReconciler, table)
 	}
@@ -110,7 +112,8 @@ func (r *Registry) fill(ctx context.Context, answer *InForce, v chain.Verdict) {
 	answer.At, answer.Yes, answer.Since, answer.More = time.Now(), len(v.Held) == 0, v.Since, v.More
 	for _, held := range v.Held {
 		x := HeldUp{Table: held.Table, Key: held.Object, State: StateUnknown, Why: held.Why}
-		if c := r.controllerOf(held.Part); c != nil {
+		if held.Part != nil {
+			c := held.Part.Controller().(Controller)
 			x.Reconciler = c.ID().String()
 			if held.Object != "" {
 				e := c.Explain(ctx, held.Object)
@@ -120,24 +123,6 @@ func (r *Registry) fill(ctx context.Context, answer *InForce, v chain.Verdict) {
 		}
 		answer.HeldUpBy = append(answer.HeldUpBy, x)
 	}
-}
-
-// partOf returns a controller as a part of chains.
-func partOf(c Controller) chain.Part {
-	if part, is := chain.PartOf(c); is {
-		return part
-	}
-	return stranger{c}
-}
-
-// controllerOf returns the reconciler that is a part; nil if there is none.
-func (r *Registry) controllerOf(part chain.Part) Controller {
-	for _, c := range r.All() {
-		if partOf(c) == part {
-			return c
-		}
-	}
-	return nil
 }
 
 // reason returns what holds the row up, in one line.
@@ -182,24 +167,3 @@ func (f *InForce) report(r *text.Report) {
 	}
 	r.Tables = append(r.Tables, t)
 }
-
-// stranger is a controller of another package as a part of chains: it cannot tell.
-type stranger struct{ c Controller }
-
-func (s stranger) Reads(table string) bool { return s.c.ID().Table == table }
-func (s stranger) Output() string          { return "" }
-func (s stranger) DB() *statedb.DB         { return nil }
-
-func (s stranger) Find(table, text string) (chain.Row, string, bool) {
-	return chain.Row{Table: table, Key: text}, text, false
-}
-
-func (s stranger) Follow(context.Context, chain.Row) chain.Step { return chain.Step{} }
-
-func (s stranger) Uncertain(context.Context) string {
-	return fmt.Sprintf("%s cannot tell whether a row is in force", s.c.ID())
-}
-
-func (s stranger) Await(ctx context.Context, _ chain.Row) error { return ctx.Err() }
-
-func (s stranger) Settled(context.Context) bool { return false }

@@ -47,7 +47,9 @@ func (r *Registry) Add(i Controller) {
 	r.added++
 	r.numbers[i] = r.added
 	r.all = append(r.all, i)
-	chain.PartsOf(&r.holder).Join(partOf(i))
+	if part, is := chain.In[chain.Part](i); is {
+		r.parts().Join(*part)
+	}
 }
 
 // Remove removes a reconciler. It does nothing if the reconciler is not there.
@@ -57,7 +59,9 @@ func (r *Registry) Remove(i Controller) {
 	if at := slices.Index(r.all, i); at >= 0 {
 		r.all = slices.Delete(r.all, at, at+1)
 		delete(r.numbers, i)
-		chain.PartsOf(&r.holder).Leave(partOf(i))
+		if part, is := chain.In[chain.Part](i); is {
+			r.parts().Leave(*part)
+		}
 	}
 }
 
