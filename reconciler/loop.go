@@ -79,8 +79,9 @@ type life struct {
 	claimed, running atomic.Bool
 	// complete is the revision of the table at the first call of Ready since it was initialised.
 	complete atomic.Pointer[statedb.Revision]
-	// looked is closed when the first prune or resync is over, and ended when the loop has stopped.
-	looked, ended chan struct{}
+	// tookOver is closed when the first prune or resync is over, and what it has found was attempted; ended when the loop has
+	// stopped.
+	tookOver, ended chan struct{}
 }
 
 // now returns the time of the loop's clock: the time since it was started, which changes of the wall
@@ -123,9 +124,10 @@ type runner[Obj any] struct {
 	breaker  breaker.Breaker
 	pace     pace.Pace
 	alarm    pace.Alarm
-	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over.
-	lastResync *inspect.Resync
-	hasLooked  bool
+	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over. tookOver: what
+	// the first one has found was attempted.
+	lastResync          *inspect.Resync
+	hasLooked, tookOver bool
 	// left.none: the target has nothing that an earlier run has left. What it has is found by the first look, which has
 	// ended at the revision left.upTo.
 	left struct {
@@ -194,6 +196,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.endWaits()
 
 	r.look(ctx, &round, txn)
+	r.endTakeover()
 	r.report(&round)
 	return more
 }

@@ -103,18 +103,20 @@ func (f filled[Obj]) await(ctx context.Context, ended <-chan struct{}) error {
 }
 
 // Ready blocks until the loop has taken over the target: the table is initialised, so what fills it is complete; every
-// row that it had then was attempted at least once; and the first prune or resync after that is over, if the loop makes
-// any by itself. Then a program says that it is ready: to a probe, with a file, or with a message to a neighbour. It
-// returns the objects of these rows that are not in the target: failing, blocked and paused ones, which hold up nothing.
-// Rows that are written after the first call of Ready on a table that is initialised are not waited for: a loop that was
-// ready stays so. A loop that is in an operation, without workers, has 100 ms to list the objects.
+// row that it had then was attempted at least once; the first prune or resync after that is over, if the loop makes any by
+// itself; and so were the deletions and repairs that the resync has asked for. Then a program says that it is ready: to a
+// probe, with a file, or with a message to a neighbour. It returns the objects of these rows that are not in the target:
+// failing, blocked and paused ones, which hold up nothing. Rows that are written after the first call of Ready on a table
+// that is initialised are not waited for: a loop that was ready stays so. A loop that is in an operation, without workers,
+// has 100 ms to list the objects.
 //
 // If a table is derived, or fed by a source, its initialisers end when these are complete. So Ready covers the sources and
 // derivations before the loop. The function [Ready] waits for several loops at once.
 //
-// When ctx ends first, the error wraps that of ctx, and says what is waited for: initialisers, rows, or the first prune or
-// resync and why it failed. After the loop has stopped the error is [inspect.ErrStopped]; in an operation of this
-// reconciler [ErrInOperation]. Before the reconciler runs, Ready waits for it to start. Safe from any goroutine.
+// When ctx ends first, the error wraps that of ctx, and says what is waited for: initialisers, rows, the first prune or
+// resync and why it failed, or what that has found. After the loop has stopped the error is [inspect.ErrStopped]; in an
+// operation of this reconciler [ErrInOperation]. Before the reconciler runs, Ready waits for it to start. Safe from any
+// goroutine.
 func (l *Loop[Obj]) Ready(ctx context.Context) (inspect.Unapplied, error) {
 	if err := l.mayWait(ctx); err != nil {
 		return inspect.Unapplied{}, err
@@ -134,7 +136,7 @@ func (l *Loop[Obj]) Ready(ctx context.Context) (inspect.Unapplied, error) {
 	}
 	if l.looksByItself() {
 		select {
-		case <-l.life.looked:
+		case <-l.life.tookOver:
 		case <-l.life.ended:
 			return inspect.Unapplied{}, inspect.ErrStopped
 		case <-ctx.Done():
@@ -163,11 +165,13 @@ func (l *Loop[Obj]) awaitsLook(ctx context.Context) string {
 	if l.setup.cfg.Lister != nil {
 		look = "resync"
 	}
-	if l.Figures().Paused {
+	switch s := l.Snapshot(ctx); {
+	case l.Figures().Paused:
 		return "the reconciler is paused"
-	}
-	if failure := l.Snapshot(ctx).PruneFailure; failure != "" {
-		return "the first " + look + " has failed: " + failure
+	case s.PruneFailure != "":
+		return "the first " + look + " has failed: " + s.PruneFailure
+	case s.Resync != nil && !s.Resync.Adopts:
+		return "what the first resync has found is not deleted or repaired yet"
 	}
 	return "the first " + look + " is not over"
 }
@@ -177,6 +181,18 @@ func (r *runner[Obj]) noteLook(err error) {
 	if resync.IsJudged(err) && !r.hasLooked {
 		// The deletions of orphans come after what the table has.
 		r.hasLooked, r.left.upTo = true, r.shared.rows.Revision()+1
-		close(r.shared.life.looked)
 	}
+}
+
+// endTakeover notes that what the first look has found was attempted.
+func (r *runner[Obj]) endTakeover() {
+	if r.hasLooked && !r.tookOver && !r.hasFound() {
+		r.tookOver = true
+		close(r.shared.life.tookOver)
+	}
+}
+
+// hasFound reports whether an operation is to come that a resync has asked for.
+func (r *runner[Obj]) hasFound() bool {
+	return r.shared.refresher.Repairing() || r.core.Index.Figures().Found > 0
 }

@@ -91,6 +91,61 @@ func TestReadyComesAfterSourceRowsAndFirstLook(t *testing.T) {
 	}
 }
 
+// What the target has from an earlier run is gone, and what it has lost since the row was applied is back. A deletion that
+// fails, or is paused, holds nothing up.
+func TestReadyComesAfterWhatTheFirstResyncHasFound(t *testing.T) {
+	for found, op := range map[string]string{"orphans": "delete", "missing": "update"} {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, workers %d", found, workers), func(t *testing.T) {
+				var initialized func(statedb.WriteTxn)
+				registry := &inspect.Registry{}
+				inBubble(t, func(e *env) {
+					e.put(7, 1, 2, 3)
+					synctest.Wait()
+					want := e.target.holds()
+					state := map[uint64]int{1: 7}
+					if found == "orphans" {
+						state = map[uint64]int{1: 7, 2: 7, 3: 7, 4: 7, 5: 7, 6: 7}
+						want[5] = 7
+						require.NoError(e, e.loop.PauseOnly("6"))
+						want[6] = 7
+					}
+					(&world{target: e.target}).as(state)
+					e.target.deciding(func(c call) error {
+						if c.id == 5 {
+							return errors.New("no")
+						}
+						return nil
+					})
+					e.target.lasting(func(c call) time.Duration {
+						if c.op == op {
+							return 2 * time.Minute
+						}
+						return 0
+					})
+					e.write(func(wtxn statedb.WriteTxn) { initialized(wtxn) })
+					for range max(1, 3/workers) {
+						e.notReady("what the first resync has found is not deleted or repaired yet")
+						if workers > 1 && found == "missing" {
+							force, err := registry.InForce(e.Context(), "objects", "2")
+							require.NoError(e, err)
+							require.False(e, force.Yes, "its repair runs: %+v", force)
+						}
+					}
+					e.pass(20 * time.Minute)
+					require.Zero(e, e.ready())
+					require.Equal(e, want, e.target.holds())
+				}, func(e *env, cfg *reconciler.Config[*object]) {
+					e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
+					cfg.Lister = &lister{target: e.target}
+				}, reconciler.WithRegistry(registry), reconciler.WithSettings(func(s *reconciler.Settings) {
+					s.Concurrency, s.MinBackoff, s.MaxBackoff, s.ResyncInterval = workers, time.Hour, time.Hour, 0
+				}))
+			})
+		}
+	}
+}
+
 func TestLoopThatDoesNotPruneIsReadyWithoutAPrune(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)

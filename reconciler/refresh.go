@@ -161,7 +161,7 @@ func (r *runner[Obj]) refresh() {
 	if r.paused.whole {
 		return
 	}
-	if !r.shared.refresher.Repairing() {
+	if !r.hasFound() {
 		r.resync.EndRepairs()
 	}
 	size, _ := r.refreshRoom(r.this.began)

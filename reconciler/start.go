@@ -47,7 +47,7 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{looked: make(chan struct{}), ended: make(chan struct{})}}}
+	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{tookOver: make(chan struct{}), ended: make(chan struct{})}}}
 	l.member = chain.Hide[chain.Part](part[Obj]{l})
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()

@@ -40,6 +40,8 @@ type Figures struct {
 	// Failing counts the keys whose last attempt failed, Blocked those whose last attempt was blocked, including
 	// those that are being attempted again.
 	Failing, Blocked int
+	// Found counts the keys that a resync has found, as orphans or to be repaired, whose operation is to come or runs.
+	Found int
 	// FailureVersion changes whenever a key begins or ceases to fail or fails with another text.
 	FailureVersion uint64
 }
@@ -60,6 +62,8 @@ type indexed struct {
 	// recorded is the kind of the record that the ledger has. touched: the entry is in Index.touched.
 	recorded Recorded
 	touched  bool
+	// found: the entry is counted in Figures.Found.
+	found bool
 }
 
 // unreconciledEntry is an entry with its position in the heap [Index.unreconciled].
@@ -91,13 +95,18 @@ func (e *entry[Obj]) untriedSince() uint64 {
 	if e.later != nil && (v.tried || v.since == 0) {
 		v, state = e.later, Ready
 	}
-	if state == Queued {
-		state = e.from
-	}
-	if v.tried || state != InFlight && (state != Ready || v.paused) {
+	if v.tried || !e.isToRun(v, state) {
 		return 0
 	}
 	return v.since
+}
+
+// isToRun reports whether a version waits for its turn, or is in flight, if the entry is in a state.
+func (e *entry[Obj]) isToRun(v *rowVersion[Obj], s State) bool {
+	if s == Queued {
+		s = e.from
+	}
+	return s == InFlight || s == Ready && !v.paused
 }
 
 // heap returns the index of the heap of Index.untried that the entry is in if it is untried.
@@ -129,6 +138,7 @@ func (x *Index[Obj]) reindexAs(e *entry[Obj], recorded Recorded) {
 	x.count(has, -1)
 	has.revision, has.text, has.result = revision, past.text, past.result
 	has.state, has.lane = e.state, e.version.lane
+	has.found = (e.cause == CauseOrphan || e.cause == CauseRepair) && e.isToRun(&e.version, e.state)
 	x.count(has, 1)
 	if x.records && !has.touched {
 		kind := e.recordKind()
@@ -149,6 +159,9 @@ func (x *Index[Obj]) count(has *indexed, n int) {
 		f.Lanes[has.lane] += n
 	}
 	f.States[has.state] += n
+	if has.found {
+		f.Found += n
+	}
 	switch has.result {
 	case hasFailed:
 		f.Failing += n

@@ -25,7 +25,7 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 // requireStates compares the states of the keys.
 func (m *model) requireStates(t testingT, c *Core[row]) {
 	m.takeOverJitter(t, c)
-	counts, failing := map[State]int{}, 0
+	counts, failing, found := map[State]int{}, 0, 0
 	for key, k := range m.keys {
 		e := c.keys.entries[key]
 		same(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
@@ -47,8 +47,12 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 			failing++
 			same(t, k.failure, e.past.failure(), "failure of %q", key)
 		}
+		if k.orphan && (k.state == InFlight || (k.state == Ready || k.state == Queued) && !m.isPaused(k)) {
+			found++
+		}
 		counts[k.state]++
 	}
+	same(t, found, c.Index.figures.Found, "orphans to delete")
 	for s := range NumStates {
 		same(t, counts[s], c.Index.figures.States[s], "keys in state %s", s)
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -294,6 +295,47 @@ func TestSwapOfMountedConfigurationIsFollowed(t *testing.T) {
 	version("..last", map[string]string{"b": "2=c"})
 	e.remove("a")
 	e.untilRows("2=c")
+}
+
+// A part of a version, or of two, must not count as all that is wanted.
+func TestConfigurationThatIsMountedDuringTheFirstLookIsWhole(t *testing.T) {
+	for name, before := range map[string]string{"mounted": "", "swapped": "..1"} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			for version, files := range map[string][2]string{"..1": {"1=a", "2=b\n3=b"}, "..2": {"1=a\n3=a", "2=b"}} {
+				require.NoError(t, os.Mkdir(e.path(version), 0o755))
+				e.put(filepath.Join(version, "a"), files[0])
+				e.put(filepath.Join(version, "b"), files[1])
+			}
+			require.NoError(t, os.Symlink("..data/a", e.path("a")))
+			require.NoError(t, os.Symlink("..data/b", e.path("b")))
+			require.NoError(t, os.Symlink("..2", e.path("..made")))
+			if before != "" {
+				require.NoError(t, os.Symlink(before, e.path("..data")))
+			}
+			s := e.source(nil)
+			var swapped sync.Once
+			s.resolve = func(path string) (string, error) {
+				real, err := filepath.EvalSymlinks(path)
+				swapped.Do(func() { assert.NoError(t, os.Rename(e.path("..made"), e.path("..data"))) })
+				return real, err
+			}
+			s.look(t.Context(), time.Now()) // the next one would make up for it
+			require.True(t, e.initialized())
+			require.Equal(t, "1=a 2=b 3=a", e.rows())
+
+			calls := 0
+			s.resolve = func(path string) (string, error) {
+				if calls++; calls/2%2 == 0 { // another file in each list
+					return "", os.ErrNotExist
+				}
+				return filepath.EvalSymlinks(path)
+			}
+			s.look(t.Context(), time.Now())
+			require.ErrorContains(t, s.away, e.dir+" changes while it is listed")
+			require.Equal(t, "1=a 2=b 3=a", e.rows())
+		})
+	}
 }
 
 func TestFolderThatIsRemovedAndMadeAgainIsFollowed(t *testing.T) {

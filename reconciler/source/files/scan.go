@@ -190,11 +190,25 @@ func (s *Source[Obj]) list(folders map[string]struct{}) (map[string]string, erro
 		return nil, fmt.Errorf("%s is neither a folder nor a regular file", s.cfg.Path)
 	}
 	folders[real] = struct{}{}
-	entries, err := os.ReadDir(real)
-	if err != nil {
-		return nil, err
+	var before map[string]string
+	for range maxLists {
+		found, links, err := s.entries(real)
+		if err != nil || !links || before != nil && maps.Equal(before, found) {
+			return found, err
+		}
+		before = found
 	}
-	found := map[string]string{}
+	return nil, fmt.Errorf("%s changes while it is listed", s.cfg.Path)
+}
+
+// maxLists is how often a folder with links is listed until two lists are the same. What the links lead to may be swapped at
+// once, as mounted configuration is: then one list may have a part of it, or of two versions.
+const maxLists = 10
+
+// entries is list for the folder without symbolic links, and reports whether it has such links.
+func (s *Source[Obj]) entries(real string) (found map[string]string, links bool, err error) {
+	entries, err := os.ReadDir(real)
+	found = map[string]string{}
 	for _, entry := range entries {
 		if !s.cfg.matches(entry.Name()) {
 			continue
@@ -204,15 +218,16 @@ func (s *Source[Obj]) list(folders map[string]struct{}) (map[string]string, erro
 		case 0:
 			found[path] = target
 		case fs.ModeSymlink:
+			links = true
 			// A link that leads nowhere, or to a folder, is no file.
-			if target, err = filepath.EvalSymlinks(target); err == nil {
+			if target, err := s.resolve(target); err == nil {
 				if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
 					found[path] = target
 				}
 			}
 		}
 	}
-	return found, nil
+	return found, links, err
 }
 
 // watchFolders watches the folders, as far as the system can. It returns those that were not watched until now.

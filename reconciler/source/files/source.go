@@ -38,9 +38,10 @@ type Source[Obj any] struct {
 	// running is the function of the program that Run calls.
 	running guard.Running
 	wake    signal.Signal
-	// newWatcher and isWritten ask the system; tests answer in its place.
+	// newWatcher, isWritten and resolve, which is [filepath.EvalSymlinks], ask the system; tests answer in its place.
 	newWatcher func(signal.Signal) (watcher, error)
 	isWritten  func(*os.File) (is, known bool)
+	resolve    func(path string) (string, error)
 
 	// The following belong to the goroutine of Run.
 
@@ -87,7 +88,7 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 		return nil, err
 	}
 	s := &Source[Obj]{
-		cfg: cfg, wake: signal.New(), newWatcher: newWatcher, isWritten: isWritten,
+		cfg: cfg, wake: signal.New(), newWatcher: newWatcher, isWritten: isWritten, resolve: filepath.EvalSymlinks,
 		files: map[string]*file[Obj]{}, given: map[string]Obj{}, unapplied: true,
 	}
 	s.cfg.Sink.SetLoaded(func(ctx context.Context) error { return s.Loaded(ctx, cfg.Path) })
