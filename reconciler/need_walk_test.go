@@ -27,11 +27,12 @@ import (
 // TestNeedsKeepTheOrderOfTheTarget runs random walks of two reconcilers that need each other, with both ledgers and all
 // kinds of operations. A role may be below another one, which it needs; a grant needs its role. A role is deleted after
 // its grants and after the roles below. Rows are written and deleted, alone and together, come back, fail and take time,
-// while the loops are paused and resumed. It checks:
+// while the loops are paused and resumed. Somebody else drops roles, and what needs them suspects them. It checks:
 //
-//	(a) An operation that needs a role which is Done finds it in the target.
+//	(a) An operation that needs a role which is Done finds it in the target, if nobody else has dropped it.
 //	(b) A role is dropped only if the target has none of the objects that need it and were deleted with it or before.
-//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked.
+//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked. Nothing but
+//	    suspicions finds the roles that others have dropped.
 //
 // STATEKEEL_NEEDS runs the walk with that seed only.
 func TestNeedsKeepTheOrderOfTheTarget(t *testing.T) {
@@ -66,10 +67,12 @@ type needWalk struct {
 	// rng is for the goroutine of the walk, chance for the operations.
 	rng, chance *rand.Rand
 	shape       string
-	// gone is when the row of an object was deleted last; calm: the faults have ended.
-	gone  map[string]time.Time
-	calm  bool
-	wrong []string
+	// gone is when the row of an object was deleted last, dropped has the roles that others have dropped; nil if nothing looks
+	// at the target. calm: the faults have ended.
+	gone    map[string]time.Time
+	dropped map[string]bool
+	calm    bool
+	wrong   []string
 }
 
 func newNeedWalk(t *testing.T, seed uint64) *needWalk {
@@ -77,6 +80,10 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 	beside, way := w.rng.IntN(2) == 0, pick(w.rng, "single", "batches", "workers", "groups")
 	recheck, limit := pick(w.rng, 0, 0, time.Second), pick(w.rng, 0, 0, 500)
 	breaker, refresh := pick(w.rng, 0, 0, 3), pick(w.rng, 0, 0, 100*time.Millisecond)
+	if looks := pick(w.rng, "", ", lists", ", gets"); looks != "" {
+		way += looks
+		w.dropped = map[string]bool{}
+	}
 	w.shape = fmt.Sprintf("beside %t, %s, recheck %s, limit %d/s, breaker %d, refresh %s", beside, way, recheck, limit, breaker, refresh)
 	w.kinds = newKinds(t, beside, way, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.BlockedRecheck, s.BreakerFailures, s.RefreshInterval = recheck, breaker, refresh
@@ -85,9 +92,14 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 			s.OperationLimiter = rate.NewLimiter(rate.Limit(limit), 2)
 		}
 	}))
-	needs := func(ctx context.Context, txn statedb.ReadTxn, loop *reconciler.Loop[*node], n *node) (err error) {
-		if n.On != "" {
-			_, err = reconciler.NeedApplied(ctx, txn, loop, nodeID.Query(n.On), "role "+n.On)
+	needs := func(ctx context.Context, txn statedb.ReadTxn, loop *reconciler.Loop[*node], n *node) error {
+		if n.On == "" {
+			return nil
+		}
+		role, err := reconciler.NeedApplied(ctx, txn, loop, nodeID.Query(n.On), "role "+n.On)
+		if _, has := w.holds()["role "+n.On]; err == nil && !has && w.wasDropped(n.On) {
+			time.Sleep(time.Millisecond)
+			return reconciler.Suspect(ctx, loop, role, errServer)
 		}
 		return err
 	}
@@ -133,7 +145,7 @@ func (w *needWalk) try(blocked error, check func()) error {
 
 // checkNeed checks (a).
 func (w *needWalk) checkNeed(name string, n *node) {
-	if n.On == "" {
+	if n.On == "" || w.wasDropped(n.On) {
 		return
 	}
 	// The server first: a role that is Done then was in it before.
@@ -161,6 +173,22 @@ func (w *needWalk) checkDrop(before statedb.ReadTxn, role *node) {
 				w.log = append(w.log, w.wrong[len(w.wrong)-1])
 			}
 		}
+	}
+}
+
+func (w *needWalk) wasDropped(role string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dropped[role]
+}
+
+// drop drops a role behind the back of its loop.
+func (w *needWalk) drop(role string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, has := w.has["role "+role]; has && w.dropped != nil {
+		w.dropped[role] = true
+		delete(w.has, "role "+role)
 	}
 }
 
@@ -218,7 +246,7 @@ func (w *needWalk) step() {
 	if w.rng.IntN(2) == 0 {
 		k, id = &w.grants, w.rng.IntN(walkGrants)
 	}
-	action := w.rng.IntN(12)
+	action := w.rng.IntN(14)
 	w.set(func() {
 		w.log = append(w.log, fmt.Sprintf("%s action %d on %s %d", clock(time.Now()), action, k.name, id))
 	})
@@ -246,6 +274,8 @@ func (w *needWalk) step() {
 		k.loop.Resume()
 	case 11:
 		k.loop.Reapply(w.Context(), &node{ID: strconv.Itoa(id)})
+	case 12, 13:
+		w.drop(strconv.Itoa(id % walkRoles))
 	}
 	time.Sleep(time.Duration(w.rng.IntN(8)*w.rng.IntN(8)) * time.Millisecond)
 }
@@ -259,6 +289,9 @@ func (w *needWalk) run() {
 	w.set(func() { w.calm = true })
 	w.roles.loop.Resume()
 	w.grants.loop.Resume()
+	for id := range walkGrants {
+		w.write(&w.grants, id)
+	}
 	missing := ""
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); w.pass(100 * time.Millisecond) {
 		if missing = w.unsettled(); missing == "" {
