@@ -176,7 +176,11 @@ func (l kindLister) List(_ context.Context, _ statedb.ReadTxn, yield func(*node)
 type kindGetter struct{ kindLister }
 
 func (g kindGetter) Get(_ context.Context, _ statedb.ReadTxn, n *node) (*node, bool, error) {
-	value, has := g.x.holds()[g.k.name+" "+n.ID]
+	g.x.mu.Lock()
+	value, has := g.x.has[g.k.name+" "+n.ID]
+	takes := g.x.takes["get"]
+	g.x.mu.Unlock()
+	time.Sleep(takes)
 	return &node{ID: n.ID, Value: value}, has, nil
 }
 
