@@ -121,9 +121,10 @@ func NeedDeleted[Obj any](ctx context.Context, loop *Loop[Obj], match func(obj O
 //   - err, if that has not helped, so that the object fails and backs off, and if obj has no row, loop has no
 //     [Config].Lister, or it has stopped. A nil err is nil.
 //
-// Call it only for errors that say that something is missing, such as ENOENT: each call costs a look and another call of
-// the operation. If the lister of loop has no [Getter], each costs a resync. ctx is that of the operation, loop and the rest
-// as in [NeedApplied], which finds obj. Suspect may be called from any goroutine.
+// An operation that needs several objects calls it for one after the other, with the error of the call before. Call it only
+// for errors that say that something is missing, such as ENOENT: each call costs a look and another call of the operation.
+// If the lister of loop has no [Getter], each costs a resync. ctx is that of the operation, loop and the rest as in
+// [NeedApplied], which finds obj. Suspect may be called from any goroutine.
 func Suspect[Obj any](ctx context.Context, loop *Loop[Obj], obj Obj, err error) error {
 	if err == nil {
 		return nil
@@ -169,20 +170,14 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 	return needs.New(cfg)
 }
 
-// suspect is Verify of an object for those who do not wait.
-func (r *runner[Obj]) suspect(row Obj, taken func(running, looks bool)) {
-	s := r.shared
-	if s.execution.config.Look == nil {
-		s.calls.ask(func(a *asked[Obj]) { a.prune = true })
-		return
+// suspect is Verify of a row on the goroutine of the loop.
+func (r *runner[Obj]) suspect(row Obj, revision statedb.Revision) (running, paused bool) {
+	if r.shared.execution.config.Look == nil {
+		r.resync.Request(false)
+	} else {
+		running = r.refreshRow(row, revision, core.CauseVerify, false)
 	}
-	q := question[Obj](func(b *answers[Obj]) {
-		txn := s.rows.DB.ReadTxn()
-		now, revision, found := s.rows.Get(txn, row)
-		running := found && b.r.refreshRow(now, revision, core.CauseVerify, false)
-		taken(running, found)
-	})
-	s.calls.ask(func(a *asked[Obj]) { a.question(&q) })
+	return running, r.paused.pauses(row)
 }
 
 // because returns what holds up what a blocked object needs, as a text that follows the reason; empty if nothing is

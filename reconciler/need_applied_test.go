@@ -161,9 +161,33 @@ func (k *kind) init(x *kinds, name string, beside bool, way string, opts []recon
 	k.make(x, way, opts)
 }
 
-// make makes a loop for the table.
+// kindLister lists the objects of a kind, and kindGetter also gets them.
+type kindLister struct{ kindOperations }
+
+func (l kindLister) List(_ context.Context, _ statedb.ReadTxn, yield func(*node) bool) error {
+	for name, value := range l.x.holds() {
+		if id, is := strings.CutPrefix(name, l.k.name+" "); is && !yield(&node{ID: id, Value: value}) {
+			break
+		}
+	}
+	return nil
+}
+
+type kindGetter struct{ kindLister }
+
+func (g kindGetter) Get(_ context.Context, _ statedb.ReadTxn, n *node) (*node, bool, error) {
+	g.x.mu.Lock()
+	value, has := g.x.has[g.k.name+" "+n.ID]
+	takes := g.x.takes["get"]
+	g.x.mu.Unlock()
+	time.Sleep(takes)
+	return &node{ID: n.ID, Value: value}, has, nil
+}
+
+// make makes a loop for the table. way is how its operations are called, and may say that the server "lists" or "gets".
 func (k *kind) make(x *kinds, way string, opts []reconciler.Option) {
 	operations := kindOperations{x, k}
+	way, looks, _ := strings.Cut(way, ", ")
 	cfg := reconciler.Config[*node]{DB: x.db, Table: k.table, Operations: operations, Options: append([]reconciler.Option{
 		reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) {
 			s.Jitter, s.BlockedRecheck, s.MinBackoff, s.MaxBackoff = 0, 0, 100*time.Millisecond, time.Second
@@ -177,6 +201,14 @@ func (k *kind) make(x *kinds, way string, opts []reconciler.Option) {
 	}
 	if way == "batches" {
 		cfg.BatchOperations = kindBatches{operations}
+	}
+	switch cfg.Equal = func(wanted, found *node) bool { return wanted.Value == found.Value }; looks {
+	case "lists":
+		cfg.Lister = kindLister{operations}
+	case "gets":
+		cfg.Lister = kindGetter{kindLister{operations}}
+	default:
+		cfg.Equal = nil
 	}
 	if !k.beside {
 		cfg.Clone = (*node).Clone

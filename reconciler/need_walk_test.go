@@ -27,11 +27,13 @@ import (
 // TestNeedsKeepTheOrderOfTheTarget runs random walks of two reconcilers that need each other, with both ledgers and all
 // kinds of operations. A role may be below another one, which it needs; a grant needs its role. A role is deleted after
 // its grants and after the roles below. Rows are written and deleted, alone and together, come back, fail and take time,
-// while the loops are paused and resumed. It checks:
+// while the loops are paused and resumed. Somebody else drops roles, and what needs them suspects them. It checks:
 //
-//	(a) An operation that needs a role which is Done finds it in the target.
+//	(a) An operation that needs a role which is Done finds it in the target, if nobody else has dropped it.
 //	(b) A role is dropped only if the target has none of the objects that need it and were deleted with it or before.
-//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked.
+//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked. Nothing but
+//	    suspicions finds the roles that others have dropped.
+//	(d) What has suspected a role fails only if a look that began later can have found it.
 //
 // STATEKEEL_NEEDS runs the walk with that seed only.
 func TestNeedsKeepTheOrderOfTheTarget(t *testing.T) {
@@ -66,8 +68,10 @@ type needWalk struct {
 	// rng is for the goroutine of the walk, chance for the operations.
 	rng, chance *rand.Rand
 	shape       string
-	// gone is when the row of an object was deleted last; calm: the faults have ended.
-	gone  map[string]time.Time
+	// gone is when the row of an object was deleted last, dropped when others have dropped a role; nil if nothing looks at the
+	// target. suspected is when the last operation on an object has suspected its role; nil if that is not known.
+	gone, dropped, suspected map[string]time.Time
+	// calm: the faults have ended.
 	calm  bool
 	wrong []string
 }
@@ -77,6 +81,12 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 	beside, way := w.rng.IntN(2) == 0, pick(w.rng, "single", "batches", "workers", "groups")
 	recheck, limit := pick(w.rng, 0, 0, time.Second), pick(w.rng, 0, 0, 500)
 	breaker, refresh := pick(w.rng, 0, 0, 3), pick(w.rng, 0, 0, 100*time.Millisecond)
+	if looks := pick(w.rng, "", ", lists", ", gets"); looks != "" {
+		if w.dropped = map[string]time.Time{}; way != "batches" { // where one may have looked for another
+			w.suspected = map[string]time.Time{}
+		}
+		way += looks
+	}
 	w.shape = fmt.Sprintf("beside %t, %s, recheck %s, limit %d/s, breaker %d, refresh %s", beside, way, recheck, limit, breaker, refresh)
 	w.kinds = newKinds(t, beside, way, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.BlockedRecheck, s.BreakerFailures, s.RefreshInterval = recheck, breaker, refresh
@@ -85,17 +95,22 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 			s.OperationLimiter = rate.NewLimiter(rate.Limit(limit), 2)
 		}
 	}))
-	needs := func(ctx context.Context, txn statedb.ReadTxn, loop *reconciler.Loop[*node], n *node) (err error) {
-		if n.On != "" {
-			_, err = reconciler.NeedApplied(ctx, txn, loop, nodeID.Query(n.On), "role "+n.On)
+	w.set(func() { w.takes["get"] = pick(w.rng, 0, 2*time.Millisecond, 30*time.Millisecond) })
+	needs := func(ctx context.Context, txn statedb.ReadTxn, name string, loop *reconciler.Loop[*node], n *node) error {
+		if n.On == "" {
+			return nil
+		}
+		role, err := reconciler.NeedApplied(ctx, txn, loop, nodeID.Query(n.On), "role "+n.On)
+		if _, has := w.holds()["role "+n.On]; err == nil && !has && w.wasDropped(n.On) {
+			return w.suspect(name, n.On, reconciler.Suspect(ctx, loop, role, errServer))
 		}
 		return err
 	}
 	w.grants.update = func(ctx context.Context, txn statedb.ReadTxn, n *node) error {
-		return w.try(needs(ctx, txn, w.roles.loop, n), func() { w.checkNeed("grant "+n.ID, n) })
+		return w.try(needs(ctx, txn, "grant "+n.ID, w.roles.loop, n), func() { w.checkNeed("grant "+n.ID, n) })
 	}
 	w.roles.update = func(ctx context.Context, txn statedb.ReadTxn, n *node) error {
-		return w.try(needs(ctx, txn, nil, n), func() { w.checkNeed("role "+n.ID, n) })
+		return w.try(needs(ctx, txn, "role "+n.ID, nil, n), func() { w.checkNeed("role "+n.ID, n) })
 	}
 	w.grants.remove = func(context.Context, *node) error { return w.try(nil, func() {}) }
 	w.roles.remove = func(ctx context.Context, n *node) error {
@@ -133,7 +148,7 @@ func (w *needWalk) try(blocked error, check func()) error {
 
 // checkNeed checks (a).
 func (w *needWalk) checkNeed(name string, n *node) {
-	if n.On == "" {
+	if n.On == "" || w.wasDropped(n.On) {
 		return
 	}
 	// The server first: a role that is Done then was in it before.
@@ -161,6 +176,40 @@ func (w *needWalk) checkDrop(before statedb.ReadTxn, role *node) {
 				w.log = append(w.log, w.wrong[len(w.wrong)-1])
 			}
 		}
+	}
+}
+
+func (w *needWalk) wasDropped(role string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.dropped[role].IsZero()
+}
+
+// suspect checks (d) for what a suspicion has returned.
+func (w *needWalk) suspect(name, role string, err error) error {
+	_, _, wanted := w.roles.table.Get(w.db.ReadTxn(), nodeID.Query(role))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, has := w.has["role "+role]
+	switch since, was := w.suspected[name]; {
+	case w.suspected == nil:
+	case err != errServer:
+		w.suspected[name] = time.Now()
+	case wanted && !has && (!was || w.dropped[role].Before(since)):
+		w.wrong = append(w.wrong, fmt.Sprintf("(d) %s fails, role %s was dropped at %s, suspected at %s", name, role, clock(w.dropped[role]), clock(since)))
+	default:
+		delete(w.suspected, name)
+	}
+	return err
+}
+
+// drop drops a role behind the back of its loop.
+func (w *needWalk) drop(role string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, has := w.has["role "+role]; has && w.dropped != nil {
+		w.dropped[role] = time.Now()
+		delete(w.has, "role "+role)
 	}
 }
 
@@ -218,7 +267,7 @@ func (w *needWalk) step() {
 	if w.rng.IntN(2) == 0 {
 		k, id = &w.grants, w.rng.IntN(walkGrants)
 	}
-	action := w.rng.IntN(12)
+	action := w.rng.IntN(15)
 	w.set(func() {
 		w.log = append(w.log, fmt.Sprintf("%s action %d on %s %d", clock(time.Now()), action, k.name, id))
 	})
@@ -246,6 +295,12 @@ func (w *needWalk) step() {
 		k.loop.Resume()
 	case 11:
 		k.loop.Reapply(w.Context(), &node{ID: strconv.Itoa(id)})
+	case 12, 13:
+		w.drop(strconv.Itoa(id % walkRoles))
+	case 14:
+		if w.dropped != nil {
+			require.NoError(w, w.roles.loop.Verify(w.Context(), &node{ID: strconv.Itoa(id % walkRoles)}))
+		}
 	}
 	time.Sleep(time.Duration(w.rng.IntN(8)*w.rng.IntN(8)) * time.Millisecond)
 }
@@ -259,6 +314,9 @@ func (w *needWalk) run() {
 	w.set(func() { w.calm = true })
 	w.roles.loop.Resume()
 	w.grants.loop.Resume()
+	for id := range walkGrants {
+		w.write(&w.grants, id)
+	}
 	missing := ""
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); w.pass(100 * time.Millisecond) {
 		if missing = w.unsettled(); missing == "" {

@@ -97,7 +97,7 @@ func TestCrashingProgram(t *testing.T) {
 		g := &getting{world: &world{target: e.target}}
 		g.gives(func(context.Context, uint64) (*object, bool, error) { crash(); return nil, false, nil })
 		cfg = e.config(options[0])
-		cfg.Lister, cfg.PanicPropagation, e.target.before = g, true, nil
+		cfg.Lister, cfg.Equal, cfg.PanicPropagation, e.target.before = g, func(_, _ *object) bool { return true }, true, nil
 	}
 	operate(kind)(e, &cfg)
 	if operation == "delete" {

@@ -24,14 +24,15 @@ import (
 // deadline.
 //
 // Without other writers of the table and the target, the operations that follow are those of the plan: see
-// [inspect.Plan].Operations. A difference is found also for a row that has failed for good, is blocked or paused, and
+// [inspect.Plan].Operations. Rows that become Done without one are counted in [inspect.Plan].Adopted. A difference is found also for a row that has failed for good, is blocked or paused, and
 // has to change or wait first. A deletion of a row that is not carried out is an orphan, if the target has the object.
 // An object of which an operation ended while the target was listed is left out.
 //
 // The error is that of List, of ctx, [inspect.ErrStopped] after the loop has stopped, or [ErrInOperation] in an operation
 // or listing of this reconciler. Without a Lister it says so at once. Safe from any goroutine.
 func (l *Loop[Obj]) Plan(ctx context.Context) (inspect.Plan, error) {
-	p := inspect.Plan{Reconciler: l.setup.id.String()}
+	id := l.setup.id.String()
+	p := inspect.Plan{Reconciler: id}
 	if l.setup.cfg.Lister == nil {
 		return p, fmt.Errorf("reconciler %q: there is no plan without a list of the target: set Config.Lister", called(l.setup.id))
 	}
@@ -40,15 +41,16 @@ func (l *Loop[Obj]) Plan(ctx context.Context) (inspect.Plan, error) {
 	}
 	err := l.awaitInitialized(ctx)
 	if err == nil {
-		p.Resync, p.Reapplied, err = l.runner.resync.Plan(context.WithValue(ctx, planKey{}, true), l.settings.Load().ListTimeout > 0)
+		p, err = l.runner.resync.Plan(context.WithValue(ctx, planKey{}, true), l.settings.Load().ListTimeout > 0)
+		p.Reconciler = id
 	}
 	if errors.Is(err, resync.ErrEnded) {
 		err = inspect.ErrStopped
 	}
 	if err != nil {
-		return inspect.Plan{Reconciler: p.Reconciler}, fmt.Errorf("reconciler %q: plan: %w", called(l.setup.id), err)
+		err = fmt.Errorf("reconciler %q: plan: %w", called(l.setup.id), err)
 	}
-	return p, nil
+	return p, err
 }
 
 // awaitInitialized waits until the table is initialised.

@@ -19,7 +19,7 @@ import (
 )
 
 // Lister lists what the target has, so that the reconciler compares it with the table: a resync. What is equal is
-// left alone. Objects that no row wants are deleted, and rows that the target lacks or has differently are
+// left alone, and Done if it had failed or was blocked, as after [Loop.Verify]. Objects that no row wants are deleted, and rows that the target lacks or has differently are
 // applied again.
 type Lister[Obj any] interface {
 	// List calls yield with every object in the target that this reconciler manages, with the values that
@@ -164,7 +164,8 @@ func (r *runner[Obj]) looked(round *inspect.Round, ended *resync.Result) {
 	if ended.Err != nil && r.reports.mayLogPrune(message, r.life.now()) {
 		log.Warn(message, "error", ended.Err, "failures", ended.Failures, "retryAfter", ended.After)
 	}
-	if resync.IsJudged(ended.Err) || errors.Is(ended.Err, resync.ErrAwaits) { // which waits with deletions only
+	judged := resync.IsJudged(ended.Err) || errors.Is(ended.Err, resync.ErrAwaits) // which waits with deletions only
+	if judged && r.shared.execution.config.Look == nil {
 		r.shared.needs.NoteResync(record.Started, func(row Obj) bool { return r.resync.Wrong(row) != "" })
 	}
 	r.reports.metrics.PruneDuration(record.Took)

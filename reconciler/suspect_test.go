@@ -25,9 +25,11 @@ type dependents struct {
 	w *world
 
 	mu sync.Mutex
-	// loop is the one that is suspected. refuses: the target refuses parts although it has the object.
+	// loop is the one that is suspected. refuses: the target refuses parts although it has the object. ends is how long a
+	// call goes on when it has suspected the object.
 	loop    *reconciler.Loop[*object]
 	refuses bool
+	ends    time.Duration
 	calls   int
 }
 
@@ -40,7 +42,9 @@ func (d *dependents) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.
 		return err
 	}
 	if _, has := d.w.holds()[1]; !has || d.refuses {
-		return reconciler.Suspect(ctx, d.loop, needed, errLost)
+		err := reconciler.Suspect(ctx, d.loop, needed, errLost)
+		time.Sleep(d.ends)
+		return err
 	}
 	return nil
 }
@@ -154,6 +158,66 @@ func TestSuspectedObjectThatFailsIsWaitedFor(t *testing.T) {
 		e.pass(time.Minute)
 		d.is(other, 2, reconciler.StatusKindDone, "")
 	})
+}
+
+// It may have found what was there before.
+func TestLookThatBeganBeforeASuspicionDoesNotEndIt(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		g.looksLate()
+		e.quietly(1)()
+		e.pass(50 * time.Millisecond)
+		g.drift(1, -1)
+		insert(2)
+		e.pass(10 * time.Millisecond)
+		d.is(other, 2, reconciler.StatusKindBlocked, "no such object: looking at 1")
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindDone, "")
+		require.Equal(e, 2, d.take())
+		require.Zero(e, other.Figures().Updates.Failed)
+	})
+}
+
+// It is not looked for any longer, but waited for, with its error.
+func TestDependentsAreToldWhenTheSuspectedObjectFails(t *testing.T) {
+	for _, gets := range []bool{true, false} {
+		suspecting(t, gets, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+			d.ends = 100 * time.Millisecond
+			g.deciding(func(call) error { return reconciler.TerminalError(errors.New("bad")) })
+			g.drift(1, -1)
+			insert(2)
+			e.pass(10 * time.Millisecond)
+			e.put(9, 1)
+			e.pass(50 * time.Millisecond)
+			require.Equal(e, reconciler.StatusKindError, e.told(1).Kind)
+			e.pass(time.Second)
+			d.is(other, 2, reconciler.StatusKindBlocked, "is not applied")
+			require.Contains(e, other.Explain(e.Context(), "2").Why, "bad")
+			g.deciding(nil)
+			_, err := e.loop.Retry(e.Context(), "1")
+			require.NoError(e, err)
+			e.pass(time.Second)
+			d.is(other, 2, reconciler.StatusKindDone, "")
+		})
+	}
+}
+
+func TestSuspectedObjectThatIsPausedIsAppliedWhenItIsResumed(t *testing.T) {
+	for _, gets := range []bool{true, false} {
+		suspecting(t, gets, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+			require.NoError(e, e.loop.PauseOnly("1"))
+			e.pass(time.Second)
+			g.drift(1, -1)
+			insert(2)
+			e.pass(10 * time.Second)
+			d.is(other, 2, reconciler.StatusKindBlocked, "no such object: looking at 1")
+			require.Contains(e, other.Explain(e.Context(), "2").Why, "1 (objects) is paused")
+			require.Empty(e, g.changes())
+			e.loop.Resume()
+			e.pass(50 * time.Millisecond)
+			d.is(other, 2, reconciler.StatusKindDone, "")
+			require.Equal(e, 2, d.take())
+		})
+	}
 }
 
 // Somebody removes the object again and again: its loop backs off, and so do those who need it.

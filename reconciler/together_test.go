@@ -49,8 +49,9 @@ import (
 //	(f) When the writes end, the target is as the table wants it, what is foreign is untouched, health is OK, and the
 //	    loop holds no work. Then neither a resync nor a restart calls an operation, and a plan has none. Beside the
 //	    table, a loop never writes it.
-//	(g) A row that needs another one (NeedApplied) is applied when the target has that, or others have removed it. Needs
-//	    and deletions that wait for others (NeedDeleted) keep nothing waiting for ever.
+//	(g) A row that needs another one (NeedApplied) is applied when the target has that. If others have removed it, the row
+//	    suspects it, and fails only when a look that began later has found it. Needs and deletions that wait for others
+//	    (NeedDeleted) keep nothing waiting for ever.
 //	(h) A program that hears of changes in the target, of all or some, once or twice, late or not, its own included, and
 //	    asks for looks at them (Verify), breaks none of this; nor do other programs that undo what the loop does, effects
 //	    that come late, nor a Get that fails, hangs, is slow or lies. Fights end with their reason.

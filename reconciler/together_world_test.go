@@ -39,6 +39,8 @@ type togetherWorld struct {
 	running map[uint64]string
 	latest  map[uint64]int
 	tries   map[uint64]uint64
+	// suspected is when the last operation on an object has suspected what it needs.
+	suspected map[uint64]time.Time
 	// gets counts the calls of Get, echoes the changes that events have told of.
 	gets, echoes uint64
 	// lag is how long after its end the effect of the running operation of a key shows. events are those on their way.
@@ -93,7 +95,7 @@ const slack = 2 * time.Second
 func newTogetherWorld(w *together) *togetherWorld {
 	x := &togetherWorld{
 		w: w, versions: map[uint64][]version{}, changes: map[uint64][]change{}, running: map[uint64]string{}, latest: map[uint64]int{},
-		tries: map[uint64]uint64{}, lag: map[uint64]time.Duration{}, calm: make(chan struct{}), gate: make(chan struct{}), waits: map[*string]bool{},
+		tries: map[uint64]uint64{}, suspected: map[uint64]time.Time{}, lag: map[uint64]time.Duration{}, calm: make(chan struct{}), gate: make(chan struct{}), waits: map[*string]bool{},
 	}
 	x.drift(foreign, 7)
 	return x
@@ -449,11 +451,43 @@ func (x *togetherWorld) needs(ctx context.Context, txn statedb.ReadTxn, p *part,
 		return nil
 	}
 	lacked := x.lacks(row.ID)
-	_, err := reconciler.NeedApplied[*part](ctx, txn, nil, partIndex.Query(row.ID), "the one before")
+	needed, err := reconciler.NeedApplied[*part](ctx, txn, nil, partIndex.Query(row.ID), "the one before")
 	if _, now, _ := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(row.ID)); err == nil && lacked && now == revision && x.lacks(row.ID) {
 		x.violate("(g) row %d is applied, and %d is not", p.ID, row.ID)
 	}
+	if err == nil && x.holdsNow(row.ID) == absent {
+		return x.suspect(ctx, p.ID, needed)
+	}
 	return err
+}
+
+// suspect is for an operation on an object that has not found what it needs. It checks (g).
+func (x *togetherWorld) suspect(ctx context.Context, id uint64, needed *part) error {
+	lost := errors.New("lost")
+	err := reconciler.Suspect(ctx, nil, needed, lost)
+	_, _, wanted := x.w.e.Table.Get(x.w.e.DB.ReadTxn(), partIndex.Query(needed.ID))
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if since, was := x.suspected[id]; err != lost {
+		x.suspected[id] = time.Now()
+	} else if delete(x.suspected, id); x.w.config.Operations != nil && !x.w.prunes && wanted && ctx.Err() == nil {
+		if !was || !x.shownSince(needed.ID, since) {
+			x.violateLocked("(g) %d fails although no look since %s can have found %d\n%s", id, clock(since), needed.ID, x.history(needed.ID))
+		}
+	}
+	return err
+}
+
+// shownSince reports whether the target may have shown an object at some time since then.
+func (x *togetherWorld) shownSince(id uint64, since time.Time) bool {
+	for _, c := range slices.Backward(x.changes[id]) {
+		if c.value != absent {
+			return true
+		} else if c.shows.Before(since) {
+			break
+		}
+	}
+	return false
 }
 
 // lacks reports whether the target has not got an object by an operation, or lost it by one.

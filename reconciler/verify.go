@@ -17,7 +17,7 @@ import (
 )
 
 // Getter is a [Lister] that also gets single objects. It is optional: the reconciler calls it if [Config].Lister has the
-// method with this signature, except with [Config].OrphansOnly. A program lets the compiler check that:
+// method with this signature, and [Config].Equal is set. A program lets the compiler check the signature:
 //
 //	var _ reconciler.Getter[*Rule] = (*Firewall)(nil)
 //
@@ -78,7 +78,8 @@ func (l *Loop[Obj]) Verify(ctx context.Context, objs ...Obj) error {
 func (l *Loop[Obj]) newLook() func(ctx context.Context, txn statedb.ReadTxn, row Obj, deleted bool) (core.Sight, error) {
 	cfg := &l.setup.cfg
 	getter, ok := cfg.Lister.(Getter[Obj])
-	if !ok || cfg.OrphansOnly {
+	if !ok || cfg.Equal == nil {
+		// That the target has the key says nothing of a row that is not applied.
 		return nil
 	}
 	return func(ctx context.Context, txn statedb.ReadTxn, row Obj, deleted bool) (s core.Sight, err error) {
@@ -92,7 +93,7 @@ func (l *Loop[Obj]) newLook() func(ctx context.Context, txn statedb.ReadTxn, row
 		case !has:
 			s.Diff = "no such object"
 		default:
-			s.Right = cfg.Equal == nil || cfg.Equal(row, found)
+			s.Right = cfg.Equal(row, found)
 			if s.Diff = "a different object"; !s.Right && cfg.Diff != nil {
 				s.Diff = text.Cut(cfg.Diff(row, found), maxDiff)
 			}
@@ -134,9 +135,7 @@ func (r *runner[Obj]) settleLook(op *core.Operation[Obj]) bool {
 	case !op.FoundRight() && !op.OnlyLooks():
 		return false
 	}
-	if op.FoundRight() {
-		r.shared.needs.NoteLook(op.Row)
-	}
+	r.shared.needs.NoteLook(op.Row, op.FoundRight() && op.Since() == 0)
 	r.resolver.leave(op)
 	return true
 }

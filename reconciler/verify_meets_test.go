@@ -96,7 +96,7 @@ func TestPlanDuringAFight(t *testing.T) {
 		for range 10 {
 			p, err := e.loop.Plan(e.Context())
 			require.NoError(e, err)
-			require.Equal(e, 1, p.Different+p.Reapplied, "%s", p)
+			require.Equal(e, 1, p.Different+p.Adopted, "%s", p)
 		}
 		require.Equal(e, was.Next, e.loop.Explain(e.Context(), "1").Next)
 		require.Equal(e, 1, e.loop.Figures().Unheld)

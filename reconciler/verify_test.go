@@ -6,6 +6,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -322,11 +323,14 @@ func TestResyncFindsFailingRowsThatAreRight(t *testing.T) {
 			for id := range uint64(4) {
 				w.drift(1+id, 2)
 			}
+			p := e.plan(e.loop)
+			require.Equal(e, 4, p.Adopted)
+			require.Equal(e, "4 operation(s) to do: 4 different; 4 equal, 4 of which become Done", p.Summary())
 			e.loop.Resync()
 			e.pass(time.Second)
-			e.done(1, 2, 4)
-			for _, id := range []uint64{3, 5, 6, 7, 8} {
-				require.NotEqual(e, reconciler.StatusKindDone, e.told(id).Kind, "what is blocked waits for what it needs")
+			e.done(1, 2, 3, 4)
+			for _, id := range ids(5, 8) {
+				require.NotEqual(e, reconciler.StatusKindDone, e.told(id).Kind)
 			}
 			require.Empty(e, w.changes())
 			w.deciding(nil)
@@ -336,6 +340,83 @@ func TestResyncFindsFailingRowsThatAreRight(t *testing.T) {
 			e.done(ids(1, 8)...)
 			require.Subset(e, w.changes(), []string{"update(5)", "update(6)", "update(7)", "update(8)"})
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.BlockedRecheck = 1, 0 }))
+	}
+}
+
+// Without Equal, that the target has the key does not mean that it has the change.
+func TestFailingRowIsNotDoneSinceTheTargetHasItsKey(t *testing.T) {
+	for name, failure := range map[string]error{
+		"retry": errors.New("down"), "terminal": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"),
+	} {
+		for _, gets := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gets %t", name, gets), func(t *testing.T) {
+				rows := map[uint64]int{1: 1}
+				resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+					if cfg.Equal, cfg.Diff = nil, nil; gets {
+						cfg.Lister = &getting{world: w}
+					}
+				}}, func(e *env, w *world, _ func()) {
+					e.pass(time.Second)
+					w.deciding(func(call) error { return failure })
+					e.put(2, 1)
+					e.pass(10 * time.Millisecond)
+					e.verify(1)
+					e.loop.Resync()
+					e.pass(time.Second)
+					require.NotEqual(e, reconciler.StatusKindDone, e.told(1).Kind)
+					require.Zero(e, e.plan(e.loop).Adopted)
+					w.deciding(nil)
+					_, err := e.loop.Retry(e.Context())
+					require.NoError(e, err)
+					e.pass(time.Second)
+					e.done(1)
+					require.Equal(e, 2, w.holds()[1])
+				})
+			})
+		}
+	}
+}
+
+// The row of an adapter stays until its resource is gone: that it is still there is what is wrong.
+func TestLookDoesNotEndAnUpdateThatDeletes(t *testing.T) {
+	for name, failure := range map[string]error{
+		"retry": errors.New("down"), "later": reconciler.RetryAfter(errors.New("down"), time.Hour),
+		"final": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"), "requeue": reconciler.Requeue(time.Hour),
+	} {
+		for _, gets := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gets %t", name, gets), func(t *testing.T) {
+				rows := map[uint64]int{1: 1}
+				resyncing(t, begin{target: rows, rows: rows, change: func(e *env, w *world, cfg *reconciler.Config[*object]) {
+					if gets {
+						cfg.Lister = &getting{world: w}
+					}
+				}}, func(e *env, w *world, _ func()) {
+					if cfg := e.loop.Config(); cfg.BatchOperations != nil || cfg.RoundOperations != nil {
+						return // adapters have single operations
+					}
+					e.pass(time.Second)
+					marking(e)
+					w.deciding(func(call) error { return failure })
+					e.put(0, 1)
+					e.pass(10 * time.Millisecond)
+					w.drift(1, 0)
+					for range 3 {
+						e.verify(1)
+						e.pass(10 * time.Millisecond)
+						e.loop.Resync()
+						e.pass(10 * time.Millisecond)
+						require.NotEqual(e, reconciler.StatusKindDone, e.told(1).Kind)
+					}
+					w.deciding(nil)
+					w.take()
+					_, err := e.loop.Retry(e.Context(), "1")
+					require.NoError(e, err)
+					e.pass(time.Second)
+					e.done(1)
+					require.Equal(e, []string{"update(1)"}, w.changes())
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+			})
+		}
 	}
 }
 

@@ -92,13 +92,10 @@ var theirs = [][]string{
 
 // start starts the reconciler of the program on a server.
 func start(e *reconcilertest.Env[*Object], s Server) {
-	var loop *reconciler.Loop[*Object]
-	started := make(chan struct{})
-	cfg := configure(&Operations{server: s, table: e.Table, agent: tester, resync: func() { <-started; loop.Resync() }})
+	cfg := configure(&Operations{server: s, table: e.Table, agent: tester})
 	// Zero is that of the subject.
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 0 }))
-	loop = e.Start(cfg)
-	close(started)
+	e.Start(cfg)
 }
 
 func TestAFakeServerEndsAsAFreshStartLeavesIt(t *testing.T) {

@@ -87,7 +87,6 @@ func run(ctx context.Context, plan bool) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	ops.resync = loop.Resync
 	if err := db.Start(); err != nil {
 		return 1, err
 	}

@@ -42,17 +42,17 @@ func (o *Object) Key() string {
 	return o.Kind + "/" + o.Name
 }
 
-// Needs returns the keys of the objects that have to be there before this one, and that go after it.
-func (o *Object) Needs() []string {
+// Needs returns the roles and databases, without values, that have to be there before this object, and that go after it.
+func (o *Object) Needs() []Object {
 	switch {
 	case o.Kind == database:
-		return []string{role + "/" + o.Spec}
+		return []Object{{Kind: role, Name: o.Spec}}
 	case o.Kind == grant:
-		return []string{role + "/" + o.To, database + "/" + o.Name}
+		return []Object{{Kind: role, Name: o.To}, {Kind: database, Name: o.Name}}
 	case o.Kind == membership && strings.HasPrefix(o.Name, "pg_"): // It is the server's.
-		return []string{role + "/" + o.To}
+		return []Object{{Kind: role, Name: o.To}}
 	case o.Kind == membership:
-		return []string{role + "/" + o.To, role + "/" + o.Name}
+		return []Object{{Kind: role, Name: o.To}, {Kind: role, Name: o.Name}}
 	}
 	return nil
 }
@@ -95,14 +95,13 @@ type Operations struct {
 	server Server
 	table  statedb.Table[*Object]
 	agent  string // its name
-	resync func()
 }
 
 // Update makes the server have the object.
 func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *Object) error {
 	var needs []error
-	for _, key := range o.Needs() {
-		_, err := reconciler.NeedApplied[*Object](ctx, txn, nil, byKey.Query(key), key)
+	for _, need := range o.Needs() {
+		_, err := reconciler.NeedApplied[*Object](ctx, txn, nil, byKey.Query(need.Key()), need.Key())
 		needs = append(needs, err)
 	}
 	if err := errors.Join(needs...); err != nil {
@@ -113,7 +112,7 @@ func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev state
 		if err != nil {
 			return err
 		}
-		return op.exec(ctx, revoke, give)
+		return op.exec(ctx, o, revoke, give)
 	}
 	as, err := op.server.Names(ctx, o.Kind, o.Name)
 	unfinished := unfinishedOf(op.agent) + o.Name
@@ -121,7 +120,7 @@ func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev state
 	case err != nil:
 		return err
 	case len(as) > 1 && slices.Contains(as, unfinished):
-		if err := op.exec(ctx, "DROP DATABASE "+quote(unfinished)); err != nil {
+		if err := op.exec(ctx, o, "DROP DATABASE "+quote(unfinished)); err != nil {
 			return err
 		}
 		return op.Update(ctx, txn, rev, o)
@@ -131,7 +130,7 @@ func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev state
 	name, kind := quote(o.Name), strings.ToUpper(o.Kind)
 	if len(as) == 0 && o.Kind == database {
 		// The server makes no database in a transaction. One that is not marked yet is known by its name.
-		if err := op.exec(ctx, "CREATE DATABASE "+quote(unfinished)); err != nil {
+		if err := op.exec(ctx, o, "CREATE DATABASE "+quote(unfinished)); err != nil {
 			return err
 		}
 		as = []string{unfinished}
@@ -145,9 +144,9 @@ func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev state
 	do = append(do, "COMMENT ON "+kind+" "+name+" IS "+literal(markOf(op.agent)+o.Name))
 	if o.Kind == database {
 		owner := quote(o.Spec)
-		return op.exec(ctx, append(do, "ALTER DATABASE "+name+" OWNER TO "+owner, "GRANT ALL ON DATABASE "+name+" TO "+owner)...)
+		return op.exec(ctx, o, append(do, "ALTER DATABASE "+name+" OWNER TO "+owner, "GRANT ALL ON DATABASE "+name+" TO "+owner)...)
 	}
-	return op.exec(ctx, append(do,
+	return op.exec(ctx, o, append(do,
 		"ALTER ROLE "+name+" NOSUPERUSER INHERIT NOCREATEROLE NOCREATEDB NOLOGIN NOREPLICATION NOBYPASSRLS VALID UNTIL 'infinity'",
 		"ALTER ROLE "+name+" "+o.Spec+" "+o.Password)...)
 }
@@ -155,7 +154,7 @@ func (op *Operations) Update(ctx context.Context, txn statedb.ReadTxn, rev state
 // Delete makes the server not have the object. What others made stays: a role that owns a table is not dropped, nor is a
 // database that is in use, and the error says so.
 func (op *Operations) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, o *Object) error {
-	needsIt := func(other *Object) bool { return slices.Contains(other.Needs(), o.Key()) }
+	needsIt := func(other *Object) bool { return slices.Contains(other.Needs(), Object{Kind: o.Kind, Name: o.Name}) }
 	if err := reconciler.NeedDeleted(ctx, nil, needsIt, "an object that needs "+o.Key()); err != nil {
 		return err
 	}
@@ -201,13 +200,14 @@ func (op *Operations) link(ctx context.Context, o *Object) (revoke, give string,
 	return "REVOKE ALL ON DATABASE " + name + " FROM " + to, "GRANT " + o.Spec + " ON DATABASE " + name + " TO " + to, err
 }
 
-// exec carries out statements that need objects which are applied. If one is missing, somebody has removed it: a resync
-// finds out what.
-func (op *Operations) exec(ctx context.Context, statements ...string) error {
+// exec carries out statements for an object. If what it needs is missing, although that is applied, somebody has removed it.
+func (op *Operations) exec(ctx context.Context, o *Object, statements ...string) error {
 	err := op.server.Exec(ctx, statements...)
 	switch {
 	case isOneOf(err, "42704", "3D000"): // undefined_object, invalid_catalog_name
-		op.resync()
+		for _, need := range o.Needs() {
+			err = reconciler.Suspect(ctx, nil, &need, err)
+		}
 	case isOneOf(err, "42710", "42P04"): // duplicate_object, duplicate_database
 		return fmt.Errorf("%w, and is not of this agent: rename one of the two", err)
 	}

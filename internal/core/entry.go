@@ -89,8 +89,9 @@ type past struct {
 	// fixed: the time of the retry is not a backoff. The outcome set it, or EndBackoffs.
 	fixed bool
 	// applies: a call that was asked for, although the target may have been right, has failed since the last success, or the
-	// object is being deleted. polls: the last success asked for another run.
-	applies, polls bool
+	// object is being deleted. deletes: an update deletes it, and has not succeeded. polls: the last success asked for another
+	// run.
+	applies, deletes, polls bool
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -141,7 +142,8 @@ func (p *past) unblock() {
 func (e *entry[Obj]) count(now time.Duration, op *Operation[Obj], out *Outcome[Obj]) {
 	p, why := &e.past, e.why()
 	asked := why == CauseRefresh || why == CauseRequeue && op.Run.Look == nil
-	p.applies = !out.Succeeded() && (p.applies || asked || out.Kind == Deleting || op.Run.Deletion)
+	p.deletes = !out.Succeeded() && (p.deletes || op.Run.Deletion)
+	p.applies = !out.Succeeded() && (p.applies || asked || out.Kind == Deleting || p.deletes)
 	p.polls = op.Run.Polls || p.polls && (op.FoundRight() || !out.Succeeded() && !op.Run.Worked)
 	e.version.tried, e.cause = true, CauseChange
 	// What fails without a change, such as a refresh, is wanted since now.
@@ -186,7 +188,7 @@ func (e *entry[Obj]) take(v *rowVersion[Obj], same sameFunc[Obj], now time.Durat
 		has.lowerSince(v.since)
 		return
 	}
-	e.version, e.home, e.past.applies = *v, nil, false
+	e.version, e.home, e.past.applies, e.past.deletes = *v, nil, false, false
 	e.from, e.past.tries, e.dueAt, e.cause = Ready, 0, now, CauseChange
 	e.past.unblock()
 	if v.deleted {

@@ -117,10 +117,10 @@ func (op *Operation[Obj]) FoundRight() bool { return op.Run.Look != nil && op.Ru
 // Polls reports whether the last update that was done asked for another run: to find the target right does not replace it.
 func (op *Operation[Obj]) Polls() bool { return op.entry != nil && op.entry.past.polls && !op.Deleted }
 
-// WaitsToBeCalled reports whether the key is blocked, and a call was asked for although the target may be right: to find it
-// right does not replace the call.
+// WaitsToBeCalled reports whether to find the target right does not replace the call: the update deletes the object, or the
+// key is blocked, and a call was asked for although the target may be right.
 func (op *Operation[Obj]) WaitsToBeCalled() bool {
-	return op.entry != nil && op.entry.past.applies && op.entry.waitsIn(Blocked)
+	return op.entry != nil && (op.entry.past.deletes || op.entry.past.applies && op.entry.waitsIn(Blocked))
 }
 
 // Returns reports whether the key waits for something else than the look: see [Core.Return].

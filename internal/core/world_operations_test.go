@@ -96,19 +96,24 @@ func (w *world) finish(i int, at time.Duration, out Outcome[row], right func() b
 
 // conclude ends an operation on the target, or a look at it.
 func (w *world) conclude(r *run, out Outcome[row], right func() bool) {
-	it := r.item
+	it, calls := r.item, false
 	switch {
 	case it.Turn.Cause != CauseVerify:
+		calls = true
 	case !right():
 		r.back = it.OnlyLooks()
-	case it.Since() > 0:
+		calls = !r.back
+	case it.Since() > 0 && !it.WaitsToBeCalled():
 		// Somebody has put it right.
+		attempted := w.attempted[r.row.key] == r.row.pendingID
+		require.False(w.t, attempted && r.row.deletes(), "a look at %q takes the place of its deletion", r.row.key)
 		out = succeed()
 	case it.Returns():
 		r.back = true
 	default:
 		out = succeed()
 	}
+	it.Run.Deletion = calls && r.row.deletes()
 	if !r.back {
 		w.end(r, out)
 	}

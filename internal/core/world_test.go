@@ -390,6 +390,9 @@ type row struct {
 	group string
 }
 
+// deletes reports whether the update of a row deletes its object, as those of adapters do.
+func (r row) deletes() bool { return !r.deleted && r.pendingID%4 == 0 }
+
 func keyOfRow(r row) []byte { return []byte(r.key) }
 
 // small returns a core with the given round size and a backoff of 100 ms to 1 s without jitter.

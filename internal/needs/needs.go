@@ -20,7 +20,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -43,7 +42,7 @@ func (unknown) Is(target error) bool { return target == ErrNotKnown }
 // Limit bounds the keys that one [Needs.Check] looks at.
 const Limit = 1024
 
-// Config is the configuration of a [Needs]. All fields are required, except Applied.
+// Config is the configuration of a [Needs]. All fields are required, except Verify and Applied.
 type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// Name is the name of the reconciler for people.
@@ -53,13 +52,12 @@ type Config[Obj any] struct {
 	Status          func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status
 	Started, Paused func() bool
 	Wake            func()
-	// Verify has the loop look at an object in the target, without waiting; nil if it never can. Later the loop calls taken:
-	// running reports whether an operation on the object runs, after which it is looked at, looks whether it is looked at.
-	Verify func(row Obj, taken func(running, looks bool))
 
-	// The goroutine of the loop calls the functions below. Applied reports whether a version of a row is applied
-	// that may not show as Done yet; nil if each that is applied does. Key describes a key; false if it has no entry.
-	// Deletions has the objects of which the core has the deletion, by key.
+	// The goroutine of the loop calls the functions below. Verify has a row looked at in the target; nil if nothing can look.
+	// running reports whether an operation on it runs, after which it is looked at, paused whether the object is paused.
+	// Applied reports whether a version of a row is applied that may not show as Done yet; nil if each that is applied does.
+	// Key describes a key; false if it has no entry. Deletions has the objects of which the core has the deletion, by key.
+	Verify    func(row Obj, revision statedb.Revision) (running, paused bool)
 	Applied   func(row Obj, revision statedb.Revision) bool
 	Key       func(key string) (core.KeyInfo[Obj], bool)
 	Deletions func() iter.Seq2[string, Obj]
@@ -208,9 +206,7 @@ func (n *Needs[Obj]) NoteChange(obj Obj) { n.note(obj, nil) }
 // NoteOperation records that an operation on an object, at the given revision, has ended and was settled. applied
 // reports whether the target has the version now.
 func (n *Needs[Obj]) NoteOperation(obj Obj, revision statedb.Revision, deleted, applied bool) {
-	if n.some.Load() > 0 {
-		n.noteLook(string(n.cfg.Rows.Key(obj)), false, time.Time{})
-	}
+	n.NoteLook(obj, false)
 	n.note(obj, func(a *awaited[Obj]) {
 		switch {
 		case deleted:
@@ -326,8 +322,10 @@ func (n *Needs[Obj]) Stop() {
 	for _, a := range n.rows {
 		a.wake()
 	}
-	for key := range n.suspicions {
-		n.endSuspicions(key)
+	for _, all := range n.suspicions {
+		for _, w := range all {
+			w.release(false)
+		}
 	}
 	n.deletions.stop()
 	n.mu.Unlock()

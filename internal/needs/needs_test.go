@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -137,6 +138,7 @@ func (e *env) requireEmpty() {
 	require.Empty(e, e.Needs.deletions.awaited)
 	require.Empty(e, e.Needs.deletions.ahead)
 	require.Empty(e, e.waits)
+	require.Empty(e, e.suspicions)
 }
 
 // An operation may return one error for all objects of a batch.
@@ -401,6 +403,13 @@ func seen(last core.Wait) []core.Wait {
 	return []core.Wait{last}
 }
 
+// asked lets the loop look at rows, and returns how often it was asked for each. running and paused are its answers.
+func (e *env) asked(running, paused bool) map[string]int {
+	asked := map[string]int{}
+	e.cfg.Verify = func(r *row, _ statedb.Revision) (bool, bool) { asked[r.id]++; return running, paused }
+	return asked
+}
+
 // suspected returns the need of an operation that suspects a row; nil if that does not help.
 func (e *env) suspected(id string, waits ...core.Wait) core.Need {
 	why := errors.New("no such row")
@@ -414,19 +423,21 @@ func (e *env) suspected(id string, waits ...core.Wait) core.Need {
 // An operation may suspect two rows. What is known of the one counts until the other was looked at.
 func TestTwoSuspicionsEnd(t *testing.T) {
 	e := newEnv(t)
-	e.cfg.Verify = func(*row, func(running, looks bool)) {}
 	a, b := &row{id: "a", done: true}, &row{id: "b", done: true}
 	e.put("a", true)
 	e.put("b", true)
+	e.asked(false, false)
 	first, second := e.suspected("a").Begin(), e.suspected("b").Begin()
-	e.NoteLook(a)
+	e.check()
+	e.NoteLook(a, true)
 	require.True(t, released(first))
 	require.Nil(t, e.suspected("a", first, second))
 	again := e.suspected("b", first, second).Begin()
 	require.True(t, first.Outlives([]core.Wait{again}))
 	require.False(t, second.Outlives([]core.Wait{again}))
 	require.False(t, first.Outlives([]core.Wait{e.suspected("a").Begin()}), "it is suspected again")
-	e.NoteLook(b)
+	e.check()
+	e.NoteLook(b, true)
 	require.Nil(t, e.suspected("a", first, again))
 	require.Nil(t, e.suspected("b", first, again))
 }
@@ -435,12 +446,11 @@ func TestTwoSuspicionsEnd(t *testing.T) {
 func TestSuspicionEndsWithAnOperationThatWasRecalled(t *testing.T) {
 	for _, recalled := range []bool{false, true} {
 		e := newEnv(t)
-		var taken func(running, looks bool)
-		e.cfg.Verify = func(_ *row, f func(running, looks bool)) { taken = f }
+		e.asked(true, false)
 		a := &row{id: "a", done: true}
 		revision := e.put("a", true)
 		w := e.suspected("a").Begin()
-		taken(true, true)
+		e.check()
 		if recalled {
 			e.NoteRecall(a)
 		}
@@ -449,4 +459,102 @@ func TestSuspicionEndsWithAnOperationThatWasRecalled(t *testing.T) {
 		w.End()
 		e.requireEmpty()
 	}
+}
+
+// What the loop has seen before it is asked may be from before the suspicion.
+func TestLookThatBeganBeforeASuspicionSaysNothing(t *testing.T) {
+	e := newEnv(t)
+	asked := e.asked(false, false)
+	a := &row{id: "a", done: true}
+	revision := e.put("a", true)
+	w := e.suspected("a").Begin()
+	e.NoteLook(a, true)
+	e.NoteOperation(a, revision, false, true)
+	require.False(t, released(w))
+	require.NotNil(t, e.suspected("a", w))
+	e.check()
+	e.check()
+	require.Equal(t, map[string]int{"a": 1}, asked)
+	e.NoteLook(a, true)
+	require.True(t, released(w))
+	require.Nil(t, e.suspected("a", w))
+	w.End()
+	e.requireEmpty()
+}
+
+// Each recheck of what waits begins another suspicion.
+func TestLoopThatHangsIsAskedOnceForEachRow(t *testing.T) {
+	e := newEnv(t)
+	asked := e.asked(false, false)
+	e.put("a", true)
+	e.put("b", true)
+	e.put("c", true)
+	var waits []core.Wait
+	for range 1000 {
+		for _, id := range []string{"a", "b", "c"} {
+			w := e.suspected(id).Begin()
+			if len(waits) < 30 && id != "c" {
+				waits = append(waits, w)
+			} else {
+				w.End()
+			}
+		}
+	}
+	require.Empty(t, asked, "the loop is asked when it answers")
+	require.Len(t, e.due, 3)
+	e.check()
+	require.Equal(t, map[string]int{"a": 1, "b": 1}, asked, "nobody waits for c any more")
+	e.NoteLook(&row{id: "a"}, false)
+	for i, w := range waits {
+		require.Equal(t, i%2 == 0, released(w))
+		w.End()
+	}
+	e.check()
+	e.requireEmpty()
+}
+
+// A resync judges rows that are Done only.
+func TestResyncSaysNothingOfASuspectedRowThatFails(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		e := newEnv(t)
+		e.asked(false, false)
+		e.put("a", true)
+		w := e.suspected("a").Begin()
+		e.NoteResync(time.Now().Add(time.Second), func(*row) bool { return false })
+		require.False(t, released(w), "the loop was not asked yet")
+		e.check()
+		e.put("a", done)
+		e.NoteResync(time.Now().Add(time.Second), func(*row) bool { return true })
+		require.False(t, released(w), "it is repaired")
+		e.NoteResync(time.Now().Add(-time.Hour), func(*row) bool { return false })
+		require.False(t, released(w), "it began before")
+		e.NoteResync(time.Now().Add(time.Second), func(*row) bool { return false })
+		require.True(t, released(w), "what waits is told")
+		e.put("a", true)
+		require.Equal(t, done, e.suspected("a", w) == nil)
+		w.End()
+	}
+}
+
+func TestSuspicionOfAPausedObjectSaysSo(t *testing.T) {
+	e := newEnv(t)
+	e.asked(false, true)
+	e.put("a", true)
+	w := e.suspected("a").Begin()
+	require.Empty(t, w.Why())
+	e.check()
+	require.Equal(t, "a (keeper) is paused", w.Why())
+	w.End()
+}
+
+// An operation that needs two rows hands the error of the first call to the second.
+func TestTwoRowsAreSuspectedOneAfterTheOther(t *testing.T) {
+	e := newEnv(t)
+	e.asked(false, false)
+	e.put("a", true)
+	e.put("b", true)
+	err := e.Suspect(&row{id: "a"}, errors.New("no such row"), slices.Values(seen(nil)))
+	err = e.Suspect(&row{id: "b"}, err, slices.Values(seen(nil)))
+	require.EqualError(t, err, "no such row: looking at a (keeper): looking at b (keeper)")
+	require.Len(t, outcome.Of(err).Needs, 2)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cilium/statedb"
+
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/watch"
@@ -25,46 +27,60 @@ type suspected[Obj any] struct {
 // released.
 type suspicion[Obj any] struct {
 	*suspected[Obj]
-	began    time.Time
 	released chan struct{}
-	// earlier: an operation of the row ran when the look was asked for. Its end says nothing.
-	earlier, over bool
-	// right: the target was found as the row wants it.
-	right bool
+	// asked is when the loop was asked to look; zero if it was not. What ends or begins before says nothing.
+	asked time.Time
+	// earlier: an operation of the row ran then. Its end says nothing. paused: the object was paused, and is looked at when it
+	// is resumed.
+	earlier, paused bool
+	// over: released is closed. right: the target was found as the row wants it.
+	over, right bool
 }
 
 // Suspect returns what an operation returns that has failed with err, perhaps since the target has lost obj: it is Blocked
 // until obj was looked at and, if it was missing, is applied again. If it was found right after the operation had failed
 // before, or nothing can look, it is err. waited has the waits of the operation.
 func (n *Needs[Obj]) Suspect(obj Obj, err error, waited Waited) error {
-	txn := n.cfg.Rows.DB.ReadTxn()
 	key, wrong := n.cfg.Rows.KeyOf(obj)
 	if wrong != nil || n.cfg.Verify == nil || n.hasEnded() {
 		return err
 	}
-	row, revision, found := n.cfg.Rows.Get(txn, obj)
-	if !found {
+	row, revision, kind := n.find(n.cfg.Rows.DB.ReadTxn(), obj)
+	why, need := "looking at "+n.NameOf(string(key)), core.Need(&suspected[Obj]{n, string(key), row})
+	switch kind {
+	case status.KindUnset:
 		return err
-	}
-	if kind := n.cfg.Status(txn, row, revision).Kind; kind == status.KindUnset {
-		return err
-	} else if kind != status.KindDone {
-		why := fmt.Errorf("%w: %s is not applied", err, n.NameOf(string(key)))
-		return outcome.Missing(why, []core.Need{&applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}})
-	}
-	for w := range waited {
-		if w, is := w.(*suspicion[Obj]); is && w.of == n && w.key == string(key) && w.wasRight() {
-			return err
+	case status.KindDone:
+		for w := range waited {
+			if w, is := w.(*suspicion[Obj]); is && w.of == n && w.key == string(key) && w.wasRight() {
+				return err
+			}
 		}
+	default:
+		why = n.NameOf(string(key)) + " is not applied"
+		need = &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
 	}
-	why := fmt.Errorf("%w: looking at %s", err, n.NameOf(string(key)))
-	return outcome.Missing(why, []core.Need{&suspected[Obj]{n, string(key), row}})
+	var before outcome.Directive
+	if d := outcome.Of(err); d != nil {
+		// Another object is suspected, too.
+		before = *d
+	}
+	return outcome.Missing(fmt.Errorf("%w: %s", err, why), append(slices.Clip(before.Needs), need), before.Watch...)
 }
 
-// Begin implements [core.Need].
+// find returns the row of an object, and the kind of its status: that is unset if there is no row.
+func (n *Needs[Obj]) find(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, kind status.Kind) {
+	row, revision, found := n.cfg.Rows.Get(txn, obj)
+	if found {
+		kind = n.cfg.Status(txn, row, revision).Kind
+	}
+	return row, revision, kind
+}
+
+// Begin implements [core.Need]. However many suspicions of a key begin while the loop hangs, it is asked once.
 func (s *suspected[Obj]) Begin() core.Wait {
 	n := s.of
-	w := &suspicion[Obj]{suspected: s, began: time.Now(), released: make(chan struct{})}
+	w := &suspicion[Obj]{suspected: s, released: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended {
@@ -73,21 +89,14 @@ func (s *suspected[Obj]) Begin() core.Wait {
 	}
 	n.suspicions[s.key] = append(n.suspicions[s.key], w)
 	n.count()
-	n.cfg.Verify(s.row, func(running, looks bool) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if w.earlier = running; !looks {
-			w.release(false)
-		}
-	})
+	n.request(s.key)
+	n.cfg.Wake()
 	return w
 }
 
 // release ends a suspicion. The caller holds the lock.
 func (w *suspicion[Obj]) release(right bool) {
-	if w.earlier {
-		w.earlier = false
-	} else if !w.over {
+	if !w.over {
 		w.over, w.right = true, right
 		close(w.released)
 	}
@@ -99,78 +108,79 @@ func (w *suspicion[Obj]) wasRight() bool {
 	return w.right
 }
 
-// NoteLook records that a look has found the target as a row wants it.
-func (n *Needs[Obj]) NoteLook(row Obj) {
-	if n.some.Load() > 0 {
-		n.noteLook(string(n.cfg.Rows.Key(row)), true, time.Time{})
-	}
+// NoteLook records that a look at a row, or an operation on it, has ended. right: the row is Done, and the target as it wants.
+func (n *Needs[Obj]) NoteLook(row Obj, right bool) {
+	n.noteEnd(row, func(w *suspicion[Obj]) { w.release(right) })
 }
 
 // NoteRecall records that an operation on an object which was begun is not run yet: when it is, its end counts.
-func (n *Needs[Obj]) NoteRecall(obj Obj) {
+func (n *Needs[Obj]) NoteRecall(obj Obj) { n.noteEnd(obj, func(*suspicion[Obj]) {}) }
+
+// noteEnd calls f for the suspicions of an object for which the end of an operation counts.
+func (n *Needs[Obj]) noteEnd(obj Obj, f func(*suspicion[Obj])) {
 	if n.some.Load() == 0 {
 		return
 	}
-	key := n.cfg.Rows.Key(obj)
+	key := string(n.cfg.Rows.Key(obj))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, w := range n.suspicions[string(key)] {
+	for _, w := range n.suspicions[key] {
+		if !w.asked.IsZero() && !w.earlier {
+			f(w)
+		}
 		w.earlier = false
 	}
 }
 
-// NoteResync records what a resync that began at a time has found: wrong reports whether it has found a row different or
-// missing, which is repaired.
+// NoteResync records what a resync that began at a time has found, if nothing looks at single objects: wrong reports whether a
+// row is different or missing, and is repaired. Rows that are not Done were not judged, nor those of which an operation has
+// ended since: that has ended their suspicions.
 func (n *Needs[Obj]) NoteResync(began time.Time, wrong func(row Obj) bool) {
 	n.mu.Lock()
-	var right []string
+	suspects := make(map[string]Obj, len(n.suspicions))
 	for key, all := range n.suspicions {
-		if !wrong(all[0].row) {
-			right = append(right, key)
-		}
+		suspects[key] = all[0].row
 	}
 	n.mu.Unlock()
-	for _, key := range right {
-		n.noteLook(key, true, began)
-	}
-}
-
-// noteLook ends the suspicions of a key that did not begin after a time, if that is not zero.
-func (n *Needs[Obj]) noteLook(key string, right bool, until time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, w := range n.suspicions[key] {
-		if until.IsZero() || !w.began.After(until) {
-			w.release(right)
+	txn := n.cfg.Rows.DB.ReadTxn()
+	for key, row := range suspects {
+		if wrong(row) {
+			continue
 		}
+		_, _, kind := n.find(txn, row)
+		n.mu.Lock()
+		for _, w := range n.suspicions[key] {
+			if !w.asked.IsZero() && !w.asked.After(began) {
+				w.release(kind == status.KindDone)
+			}
+		}
+		n.mu.Unlock()
 	}
 }
 
-// checkSuspicions ends the suspicions of a key whose row has gone, or is not reconciled any more.
+// checkSuspicions has the loop look at a row that is suspected. It ends the suspicions of one that has gone, or is not
+// reconciled any more.
 func (n *Needs[Obj]) checkSuspicions(key string) {
-	var row Obj
 	n.mu.Lock()
-	all := n.suspicions[key]
-	if len(all) > 0 {
-		row = all[0].row
-	}
+	all := slices.Clone(n.suspicions[key])
+	asks := slices.ContainsFunc(all, func(w *suspicion[Obj]) bool { return w.asked.IsZero() })
 	n.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
-	txn := n.cfg.Rows.DB.ReadTxn()
-	if row, revision, found := n.cfg.Rows.Get(txn, row); !found || n.cfg.Status(txn, row, revision).Kind == status.KindUnset {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.endSuspicions(key)
+	row, revision, kind := n.find(n.cfg.Rows.DB.ReadTxn(), all[0].row)
+	var running, paused bool
+	if asks && kind != status.KindUnset {
+		running, paused = n.cfg.Verify(row, revision)
 	}
-}
-
-// endSuspicions ends the suspicions of a key, whatever runs. The caller holds mu.
-func (n *Needs[Obj]) endSuspicions(key string) {
-	for _, w := range n.suspicions[key] {
-		w.earlier = false
-		w.release(false)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range all {
+		if kind == status.KindUnset {
+			w.release(false)
+		} else if w.asked.IsZero() {
+			w.asked, w.earlier, w.paused = time.Now(), running, paused
+		}
 	}
 }
 
@@ -205,4 +215,12 @@ func (w *suspicion[Obj]) Needed(yield func(core.Needed) bool) {
 }
 
 // Why implements [core.Wait].
-func (w *suspicion[Obj]) Why() string { return w.of.idle() }
+func (w *suspicion[Obj]) Why() string {
+	w.of.mu.Lock()
+	paused := w.paused
+	w.of.mu.Unlock()
+	if why := w.of.idle(); why != "" || !paused {
+		return why
+	}
+	return w.of.NameOf(w.key) + " is paused"
+}

@@ -148,8 +148,8 @@ func (r *Resync[Obj]) endListing(l *listing[Obj]) *Result {
 	return r.conclude(&Result{Record: record, Err: f.trouble(v.err)})
 }
 
-// judgeRepaired tells what the listing has found of the keys that were repaired before. Of a failing row it is known only
-// that it is right.
+// judgeRepaired tells what the listing has found of the keys that were repaired before. Of a failing or
+// blocked row it is known only that it is right.
 func (r *Resync[Obj]) judgeRepaired(l *listing[Obj]) {
 	f := &l.found
 	for hash, of := range l.verdict.repaired {
@@ -185,7 +185,7 @@ func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
 	return !found
 }
 
-// wants reports whether a row is to be repaired, or has failed and is right. A paused row is repaired when it is resumed: the
+// wants reports whether a row is to be repaired, or is right, and has failed or is blocked. A paused row is repaired when it is resumed: the
 // core knows that.
 func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
 	if r.Right(row) {
@@ -204,8 +204,8 @@ func (r *Resync[Obj]) Wrong(row Obj) string {
 	return r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
 }
 
-// Right reports whether the last result has found that the target is as a failing row wants it, of which no operation has
-// ended since.
+// Right reports whether the last result has found that the target is as a failing or blocked row wants it, of which no
+// operation has ended since.
 func (r *Resync[Obj]) Right(row Obj) bool {
 	return len(r.right) > 0 && r.right[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
 }

@@ -100,8 +100,9 @@ type found[Obj any] struct {
 	took time.Duration
 	// listed counts the listed objects, equal those that are equal to a row that is Done. missing and different count repairs.
 	listed, equal, missing, different int
-	// reapplied counts the rows that are equal and applied all the same; only of a plan. Its equal counts rows.
-	reapplied int
+	// Only of a plan, of which equal counts rows: reapplied counts those that are applied all the same, adopted those that
+	// become Done without.
+	reapplied, adopted int
 	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, one a key, repairs
 	// what is wrong with rows, by the hashes of their keys, and seen the hashes of all that have a row.
 	objects map[uint64]kept[Obj]
@@ -109,7 +110,7 @@ type found[Obj any] struct {
 	strays  map[uint64]struct{}
 	repairs map[uint64]string
 	seen    []uint64
-	// right has the failing rows that were listed: whether the target is as they want it.
+	// right has the failing and blocked rows that were listed: whether the target is as they want it.
 	right map[uint64]bool
 	// first are the first differences, for people.
 	first []named
@@ -209,7 +210,7 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	}
 	f.seen = append(f.seen, hash)
 	kind := l.cfg.Kind(txn, row, revision)
-	failing := l.plan == nil && kind == status.KindError
+	failing := l.plan == nil && l.settles(kind)
 	if !failing && !l.judges(kind) {
 		return
 	}
@@ -227,6 +228,12 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	case l.plan == nil:
 		f.equal++
 	}
+}
+
+// settles reports whether a row with a kind of status that is equal becomes Done: it has failed or is blocked. Without Equal,
+// that the target has its key says nothing.
+func (l *listing[Obj]) settles(kind status.Kind) bool {
+	return l.cfg.Equal != nil && (kind == status.KindError || kind == status.KindBlocked)
 }
 
 // judges reports whether a row with a kind of status is compared with what was listed.
@@ -277,7 +284,11 @@ func (l *listing[Obj]) walk(ctx context.Context) {
 		case f.repairs[hash] == "":
 			f.equal++
 			twice := at+1 < len(f.seen) && f.seen[at+1] == hash
-			if kind != status.KindDone && (kind != status.KindPending || twice || !l.plan.adopts(key)) && !l.plan.has(hash) {
+			switch pending := kind == status.KindPending; {
+			case kind == status.KindDone || l.plan.has(hash):
+			case pending && !twice && l.plan.adopts(key), l.settles(kind):
+				f.adopted++
+			default:
 				f.reapplied++
 			}
 		}

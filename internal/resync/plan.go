@@ -99,18 +99,17 @@ func (p *plan) has(hash uint64) bool {
 	return has
 }
 
-// Plan lists the target, and returns what a resync would find with the rows of now, whatever their status is, and how
-// many of the equal rows are applied all the same. adopts: the loop adopts what is equal, if it still does or will.
-// It runs List on the goroutine of the caller. Safe from any goroutine.
-func (r *Resync[Obj]) Plan(ctx context.Context, adopts bool) (found inspect.Resync, reapplied int, err error) {
+// Plan lists the target, and returns what a resync would find with the rows of now, whatever their status is. adopts: the
+// loop adopts what is equal, if it still does or will. It runs List on the goroutine of the caller. Safe from any goroutine.
+func (r *Resync[Obj]) Plan(ctx context.Context, adopts bool) (planned inspect.Plan, err error) {
 	if err := r.plans.stopping.Err(); err != nil {
-		return found, 0, ErrEnded
+		return planned, ErrEnded
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.plans.stopping, func() { cancel(ErrEnded) })()
 	if err := r.plans.lock.take(ctx); err != nil {
-		return found, 0, err
+		return planned, err
 	}
 	defer r.plans.lock.give()
 
@@ -126,9 +125,9 @@ func (r *Resync[Obj]) Plan(ctx context.Context, adopts bool) (found inspect.Resy
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return found, 0, err
+		return planned, err
 	}
-	return l.planned(), l.found.reapplied, nil
+	return inspect.Plan{Resync: l.planned(), Reapplied: l.found.reapplied, Adopted: l.found.adopted}, nil
 }
 
 // planned returns what the listing of a plan has found. What was listed may show what was before an operation that has

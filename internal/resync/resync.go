@@ -84,7 +84,7 @@ type Resync[Obj any] struct {
 	// listing is the listing that runs, or that is judged.
 	listing *listing[Obj]
 	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed, right the failing
-	// rows that are right.
+	// and blocked rows that are right.
 	repairs map[uint64]string
 	right   map[uint64]bool
 	seed    maphash.Seed

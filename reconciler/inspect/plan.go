@@ -20,8 +20,11 @@ type Plan struct {
 	// first thousand that were found, by kind and key.
 	Resync
 	// Reapplied counts those of the Equal rows that are applied all the same, because they are not Done: without
-	// reconciler.Config.Equal, or since the reconciler no longer compares rows with its first listing.
+	// reconciler.Config.Equal, or since the reconciler no longer compares rows with its first listing. Adopted counts those
+	// that are not Done, and become so without an operation: the first listing adopts them, or they have failed or are blocked,
+	// and no retry or release comes before the resync.
 	Reapplied int `json:"reapplied"`
+	Adopted   int `json:"adopted"`
 }
 
 // Operations returns how many operations the plan has: zero if there is nothing to do.
@@ -44,6 +47,9 @@ func (p Plan) Summary() string {
 		line = fmt.Sprintf("%d operation(s) to do: %s", p.Operations(), strings.Join(parts, ", "))
 	}
 	line += fmt.Sprintf("; %d equal", p.Equal)
+	if p.Adopted > 0 {
+		line += fmt.Sprintf(", %d of which become Done", p.Adopted)
+	}
 	if p.Error != "" {
 		line += "; " + text.Printable(p.Error)
 	}
