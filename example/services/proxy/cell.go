@@ -46,6 +46,7 @@ func newJoin(
 	cfg := derive.Config[*Frontend]{DB: params.DB, Log: params.Log, Health: health, Registry: registry}
 	j, err := Derive(cfg, services, endpoints, frontends)
 	if err == nil {
+		registry.Add(j.Derived) // it waits for its inputs before it runs, and can be asked meanwhile
 		params.JobGroup.Add(job.OneShot("derive", func(ctx context.Context, _ cell.Health) error {
 			defer j.Close()
 			return j.Run(ctx)

@@ -68,17 +68,16 @@ func (w *watcher) run(ctx context.Context, health cell.Health) error {
 
 // look asks for looks at the frontends of changed slots. A slot that none of them has is left to a resync.
 func (w *watcher) look(c kernel.Changes) {
-	if c.More {
-		w.looks.Resync()
-		return
-	}
 	txn := w.db.ReadTxn()
 	for _, slot := range c.Slots {
 		if f, _, found := w.frontends.Get(txn, ByAddress(slot.Service)); found && slot.Number < len(f.Endpoints) {
 			w.doubt(slot.Service)
 			w.looks.Verify(f)
 		} else {
-			w.looks.Resync()
+			c.More = true
 		}
+	}
+	if c.More {
+		w.looks.Resync()
 	}
 }
