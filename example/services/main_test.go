@@ -127,8 +127,8 @@ func TestStatusAndWhy(t *testing.T) {
 	until(t, func() string { return status }, func() bool {
 		code, out, errs := call("status", "-shell", shell)
 		status = out + errs
-		_, figures, _ := call("shell", "-shell", shell, "reconciler/show", "frontends")
-		return code == 0 && strings.Contains(out, "all 2 rows applied") && strings.Contains(figures, "last resync")
+		_, why, _ := call("why", "-shell", shell, "default/web:http")
+		return code == 0 && strings.Contains(out, "all 2 rows applied") && strings.Contains(why, "in force   since")
 	})
 	for _, line := range []string{
 		`derive-frontends +services +3 +0 .*`, `services/frontends +frontends +2 +0 .*`, `services/file +3 +0 .*`, `endpoint-slices/file +2 +0 .*`, `health +ok`,
@@ -140,11 +140,11 @@ func TestStatusAndWhy(t *testing.T) {
 		"default/shop:http": {
 			"default/shop:http of derive-frontends", `tcp/10.96.0.1:80 of table "frontends": it loses to default/web:http`, "2026-01-31T12:00:00Z",
 		},
-		"default/web:http":                      {"it wins over 1 other(s), the next is default/shop:http", "in force       since"},
+		"default/web:http":                      {"it wins over 1 other(s), the next is default/shop:http", "in force   since"},
 		"tcp/10.96.0.1:80":                      {"the winner is default/web:http", "loser: default/shop:http", "tcp/10.96.0.1:80 of services/frontends", "done: it is in the target"},
-		"default/dns:dns":                       {"udp/10.96.0.53:53", "0 row(s) now", "in force       since"},
-		"tcp/10.96.0.9:80":                      {"no row derives one", "the table has no such object"},
-		"endpoint-slices/default/web:http/8080": {`it depends: default/web:http of table "services"`, "in force       since"},
+		"default/dns:dns":                       {"udp/10.96.0.53:53", "0 row(s) now", "in force   since"},
+		"tcp/10.96.0.9:80":                      {"no row derives one", "absent: not in the table"},
+		"endpoint-slices/default/web:http/8080": {`it depends: default/web:http of table "services"`, "in force   since"},
 		"it's nothing":                          {"it's nothing of derive-frontends", "no row derives one"},
 	} {
 		code, out, errs := call("why", "-shell", shell, name)
