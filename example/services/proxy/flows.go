@@ -30,7 +30,7 @@ type stale struct {
 
 func newStale() *stale { return &stale{flows: map[kernel.Flow]bool{}, due: make(chan struct{}, 1)} }
 
-// add adds flows, and with unfit all that do not fit.
+// add adds flows, and with unfit all that do not fit to what the kernel has.
 func (s *stale) add(unfit bool, flows ...kernel.Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

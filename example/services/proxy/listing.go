@@ -47,7 +47,8 @@ func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Fronten
 	return found, ok, err
 }
 
-// believe looks at what the kernel has of a service that is doubted, and knows that from then on. The caller has the turn.
+// believe looks at what the kernel has of a service that is doubted, and knows that from then on. A row may have been changed
+// before the loop looks at it. The caller has the turn.
 func (o *operations) believe(f *Frontend) error {
 	// Before the look, which does not see what is changed after it.
 	if _, doubted := o.doubted.LoadAndDelete(f.At); !doubted {

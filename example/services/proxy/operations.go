@@ -133,8 +133,7 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
 		f := deletes[i].Object
-		err := o.believe(f)
-		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, absent, &deletes[i]}, Result: err})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, absent, &deletes[i]}, Result: o.believe(f)})
 	}
 	for i := range updates {
 		f := updates[i].Object
