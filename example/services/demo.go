@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
@@ -90,7 +91,7 @@ func (o *options) demo(ctx context.Context, file string, every time.Duration, st
 		file = copied
 	}
 	p := program{Input: input.File(file), Table: o.table, Resync: o.resync, Shell: o.shell, Log: o.log()}
-	p.More = demo.Demo{Network: network, Out: stdout, File: file, Every: every}.Cell()
+	p.More = []cell.Cell{demo.Demo{Network: network, Out: stdout, File: file, Every: every}.Cell()}
 	if o.http != "" {
 		inherited := os.NewFile(listenerFD, "http listener")
 		if p.Listener, err = net.FileListener(inherited); err != nil {

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/services/input"
+	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
@@ -49,8 +50,8 @@ const usage = `services makes the kernel send the clients of services to their e
 and, while one of them runs, in another terminal:
 
   services status             how far the kernel is
-  services why NAME           what became of a service, such as default/web:http, or of an address,
-                              such as tcp/10.96.0.1:80
+  services why NAME           what became of a service, such as default/web, of a slice, such as
+                              endpoint-slices/default/web-x7f2q, or of an address, such as tcp/10.96.0.1:80
   services shell COMMAND...   run a command of its shell, such as help; without a command, a prompt
 
 -h after a command lists its flags.
@@ -179,17 +180,15 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 
 // inputs are the flags that say where services come from.
 type inputs struct {
-	file, kubeconfig, server, generate string
-	cluster                            bool
-	churn                              int
+	file, kubeconfig, cluster, generate string
+	churn                               int
 }
 
 func (i *inputs) add(flags *flag.FlagSet) {
 	flags.StringVar(&i.file, "file", "services.yaml", "the YAML `file` with the services; edits are applied, and one that is bad changes nothing")
 	flags.StringVar(&i.kubeconfig, "kubeconfig", "", "follow the services of a cluster of Kubernetes instead: the `file` says where it is, and who asks")
-	flags.BoolVar(&i.cluster, "cluster", false, "follow those of the cluster in which this runs, as the service account of the pod")
-	flags.StringVar(&i.server, "server", "", "with -cluster or -kubeconfig, the `URL` of the API server itself, which does not depend on services:\n"+
-		"such as https://192.0.2.1:6443")
+	flags.StringVar(&i.cluster, "cluster", "", "follow those of the cluster in which this runs, as the service account of the pod: the `URL` is that of\n"+
+		"the API server itself, which does not depend on services, such as https://192.0.2.1:6443")
 	flags.StringVar(&i.generate, "generate", "", "make up services of this `size` instead, such as 10000x10")
 	flags.IntVar(&i.churn, "churn", 0, "with -generate, how many endpoints to replace in a second")
 }
@@ -202,32 +201,28 @@ func (i *inputs) open(flags *flag.FlagSet) (in input.Input, err error) {
 			named = append(named, "-"+f.Name)
 		}
 	})
-	fromCluster := i.cluster || slices.Contains(named, "-kubeconfig")
-	server, notURL := url.Parse(i.server)
+	from := strings.Join(named, " and ")
+	server, notURL := url.Parse(i.cluster)
 	switch {
 	case len(named) > 1:
-		err = fmt.Errorf("%s exclude each other", strings.Join(named, " and "))
-	case i.churn != 0 && i.generate == "":
+		err = fmt.Errorf("%s exclude each other", from)
+	case i.churn != 0 && from != "-generate":
 		err = errors.New("-churn is for -generate")
-	case i.server != "" && !fromCluster:
-		err = errors.New("-server is for -cluster and -kubeconfig")
-	case i.server != "" && (notURL != nil || server.Scheme != "https" || server.Host == ""):
-		err = fmt.Errorf("-server is %q, must be a URL such as https://192.0.2.1:6443", i.server)
-	case i.cluster && i.server == "":
-		err = errors.New("-cluster needs -server: a pod knows the address of a service, which is reached once this program runs")
-	case fromCluster && !i.cluster && i.kubeconfig == "":
+	case from == "-cluster" && (notURL != nil || server.Scheme != "https" || server.Host == ""):
+		err = fmt.Errorf("-cluster is %q, must be a URL such as https://192.0.2.1:6443", i.cluster)
+	case from == "-kubeconfig" && i.kubeconfig == "":
 		err = errors.New("-kubeconfig names no file")
-	case fromCluster:
-		if in, err = input.OpenCluster(i.kubeconfig, i.server); err != nil {
-			err = fmt.Errorf("%s: %w", named[0], err)
+	case from == "-cluster" || from == "-kubeconfig":
+		if in, err = input.OpenCluster(i.kubeconfig, i.cluster); err != nil {
+			err = fmt.Errorf("%s: %w", from, err)
 		}
 		return in, err
-	case i.generate == "":
-		return input.File(i.file), nil
-	default:
+	case from == "-generate":
 		if in, err = input.ParseGenerated(i.generate, i.churn); err != nil {
 			err = fmt.Errorf("-generate: %w", err)
 		}
+	default:
+		in = input.File(i.file)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errUsage, err)
@@ -249,7 +244,7 @@ func runStatus(_ context.Context, flags *flag.FlagSet, args []string, stdout io.
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	return ask(o.shell, statusCommand, stdout)
+	return ask(o.shell, stdout, "reconciler", "health")
 }
 
 func runWhy(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
@@ -258,11 +253,14 @@ func runWhy(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Wri
 	if err := parse(flags, args, "NAME"); err != nil {
 		return err
 	}
-	return ask(o.shell, whyCommand+" "+quote(flags.Arg(0)), stdout)
+	// Two quotes are one within quotes.
+	name := "'" + strings.ReplaceAll(flags.Arg(0), "'", "''") + "'"
+	about := []string{"reconciler/explain derive-frontends " + name}
+	if _, err := kernel.ParseService(flags.Arg(0)); err == nil {
+		about = append(about, "reconciler/explain frontends "+name)
+	}
+	return ask(o.shell, stdout, about...)
 }
-
-// quote returns an argument of a command of the shell. Two quotes are one within quotes.
-func quote(argument string) string { return "'" + strings.ReplaceAll(argument, "'", "''") + "'" }
 
 func runShell(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
@@ -271,22 +269,22 @@ func runShell(_ context.Context, flags *flag.FlagSet, args []string, stdout io.W
 		return err
 	}
 	if flags.NArg() > 0 {
-		return ask(o.shell, strings.Join(flags.Args(), " "), stdout)
+		return ask(o.shell, stdout, strings.Join(flags.Args(), " "))
 	}
 	if err := commands.CheckSocket(o.shell); err != nil {
 		return err
 	}
 	cmd := shell.ShellCmd(o.shell, shellName+"> ", func(w io.Writer) {
-		fmt.Fprintln(w, "This is the shell of services. Try: db/show frontends, services/status, reconciler, help.")
+		fmt.Fprintln(w, "This is the shell of services. Try: db/show frontends, reconciler, health, help.")
 	})
 	cmd.SilenceUsage = true
 	cmd.SetArgs([]string{})
 	return cmd.Execute()
 }
 
-// ask runs a command in the shell of a running program.
-func ask(path, command string, stdout io.Writer) error {
-	if strings.Contains(command, "\n") {
+// ask runs commands in the shell of a running program.
+func ask(path string, stdout io.Writer, all ...string) error {
+	if strings.Contains(strings.Join(all, ""), "\n") {
 		return fmt.Errorf("%w: a line break", errUsage)
 	}
 	if err := commands.CheckSocket(path); errors.Is(err, os.ErrNotExist) {
@@ -300,5 +298,10 @@ func ask(path, command string, stdout io.Writer) error {
 		return fmt.Errorf("no services run: %w", err)
 	}
 	_ = conn.Close() // nothing was sent
-	return shell.ShellExchange(shell.Config{ShellSockPath: path}, stdout, "%s", command)
+	for _, command := range all {
+		if err := shell.ShellExchange(shell.Config{ShellSockPath: path}, stdout, "%s", command); err != nil {
+			return err
+		}
+	}
+	return nil
 }

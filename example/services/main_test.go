@@ -127,42 +127,34 @@ func TestStatusAndWhy(t *testing.T) {
 	until(t, func() string { return status }, func() bool {
 		code, out, errs := call("status", "-shell", shell)
 		status = out + errs
-		// The last part is that the first comparison with the kernel has ended.
-		return code == 0 && strings.Contains(out, "all 2 rows applied") && !strings.Contains(out, "none yet")
+		_, why, _ := call("why", "-shell", shell, "default/web:http")
+		return code == 0 && strings.Contains(out, "all 2 rows applied") && strings.Contains(why, "in force   since")
 	})
 	for _, line := range []string{
-		`services     3`, `frontends    2, 1 of them without an endpoint`, `endpoints    3 in 2 slices, 2 of them ready`, `conflicts    1`,
-		` +default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older`, `failing      0`, `last resync  .* listed.*`, `health       ok`,
+		`derive-frontends +services +3 +0 .*`, `services/frontends +frontends +2 +0 .*`, `services/file +3 +0 .*`, `endpoint-slices/file +2 +0 .*`, `health +ok`,
 	} {
 		assert.Regexp(t, regexp.MustCompile("(?m)^"+line+"$"), status)
 	}
 
 	for name, wants := range map[string][]string{
 		"default/shop:http": {
-			"default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older\n", "default/shop:http of derive-frontends",
-			"it loses to default/web:http", "tcp/10.96.0.1:80 of services/frontends", "done: it is in the target",
+			"default/shop:http of derive-frontends", `tcp/10.96.0.1:80 of table "frontends": it loses to default/web:http`, "2026-01-31T12:00:00Z",
 		},
-		"default/web:http": {"tcp/10.96.0.1:80 is default/web:http, which has 1 endpoint(s)\n", "it wins over 1 other(s), the next is default/shop:http"},
-		"tcp/10.96.0.1:80": {"the winner is default/web:http", "loser: default/shop:http", "done: it is in the target"},
-		"default/dns:dns":  {"udp/10.96.0.53:53 is default/dns:dns, which has 0 endpoint(s): clients are rejected\n"},
-		"tcp/10.96.0.9:80": {"no service claims tcp/10.96.0.9:80\n"},
+		"default/web:http":                      {"it wins over 1 other(s), the next is default/shop:http", "in force   since"},
+		"tcp/10.96.0.1:80":                      {"the winner is default/web:http", "loser: default/shop:http", "tcp/10.96.0.1:80 of services/frontends", "done: it is in the target"},
+		"default/dns:dns":                       {"udp/10.96.0.53:53", "0 row(s) now", "in force   since"},
+		"tcp/10.96.0.9:80":                      {"no row derives one", "absent: not in the table"},
+		"endpoint-slices/default/web:http/8080": {`it depends: default/web:http of table "services"`, "in force   since"},
+		"it's nothing":                          {"it's nothing of derive-frontends", "no row derives one"},
 	} {
 		code, out, errs := call("why", "-shell", shell, name)
 		assert.Zero(t, code, "%s: %s", name, errs)
 		for _, want := range wants {
 			assert.Contains(t, out, want, name)
 		}
-		assert.Equal(t, name == "default/shop:http", strings.Contains(out, "has lost"), name)
+		assert.Equal(t, name == "default/shop:http", strings.Contains(out, "it loses to"), name)
 	}
-	code, _, errs := call("why", "-shell", shell, "it's nothing")
-	assert.Equal(t, 1, code)
-	assert.Contains(t, errs, `there is no service "it's nothing"`)
-	_, _, errs = call("why", "-shell", shell, "tcp/10.96.0.1")
-	assert.Contains(t, errs, `there is no service "tcp/10.96.0.1", and as an address "tcp/10.96.0.1": not an ip:port`)
-	code, out, errs := call("shell", "-shell", shell, "reconciler/explain", "derive-frontends", "endpoint-slices/default/web:http/8080")
-	assert.Zero(t, code, errs)
-	assert.Contains(t, out, `it depends: default/web:http of table "services"`)
-	code, out, _ = call("shell", "-shell", shell, "db/show", "frontends")
+	code, out, _ := call("shell", "-shell", shell, "db/show", "frontends")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "10.2.0.11:8080")
 
@@ -181,8 +173,8 @@ func TestStatusAndWhy(t *testing.T) {
 	// The two are as old now: the name decides.
 	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(conflicting, "2026-02-28", "2026-01-31")), 0o644))
 	until(t, func() string { return status }, func() bool {
-		_, status, _ = call("status", "-shell", shell)
-		return strings.Contains(status, "default/web:http has lost tcp/10.96.0.1:80 to default/shop:http, which is as old, and whose name is lower")
+		_, status, _ = call("why", "-shell", shell, "default/web:http")
+		return strings.Contains(status, `tcp/10.96.0.1:80 of table "frontends": it loses to default/shop:http`)
 	})
 
 	require.NoError(t, os.WriteFile(file, []byte("services: 3\n"), 0o644))
@@ -190,8 +182,8 @@ func TestStatusAndWhy(t *testing.T) {
 		_, status, _ = call("status", "-shell", shell)
 		return strings.Contains(status, file+":1: cannot unmarshal")
 	})
-	assert.NotContains(t, status, "health       ok")
-	assert.Contains(t, status, "services     3")
+	assert.NotContains(t, status, "health  ok")
+	assert.Regexp(t, `services/file +3`, status)
 }
 
 func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
@@ -202,16 +194,19 @@ func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
 		status = out
 		return code == 0
 	})
-	assert.Regexp(t, `(?m)^services     0; not all have been read yet$`, status)
+	assert.Regexp(t, `services/frontends +frontends +0 .*table not initialised`, status)
+	assert.Regexp(t, `derive-frontends +services +0 .*table not initialised`, status)
+	assert.Regexp(t, `services/file +0 .*not connected`, status)
 	var why string
 	until(t, func() string { return why }, func() bool {
 		code, out, _ := call("why", "-shell", shell, "tcp/10.96.0.1:80")
 		why = out
 		return code == 0
 	})
-	assert.Contains(t, why, "no service claims tcp/10.96.0.1:80; not all have been read yet\n")
-	_, _, errs := call("why", "-shell", shell, "default/web:http")
-	assert.Contains(t, errs, `"default/web:http" does not begin with tcp/ or udp/; not all have been read yet`)
+	assert.Contains(t, why, "the table is not initialised")
+	code, why, errs := call("why", "-shell", shell, "default/web:http")
+	assert.Zero(t, code, errs)
+	assert.Contains(t, why, "not started")
 	answer, err := http.Get(url + "/readyz")
 	require.NoError(t, err)
 	body, err := io.ReadAll(answer.Body)
@@ -244,22 +239,8 @@ func TestBadFileAtTheStartLeavesTheKernelAsItIs(t *testing.T) {
 	}
 	during("good", conflicting, 2, "all 2 rows applied")
 	bad := strings.ReplaceAll(conflicting, "udp/10.96.0.53:53", "udp/10.96.0.53")
-	during("bad", bad, 2, file+`:4:38: "udp/10.96.0.53": not an ip:port`, "services     0; not all have been read yet")
-	during("good again", "services: []", 0, "services     0\n", "health       ok")
-}
-
-// The services of a cluster have ports with names.
-func TestWhyOfAPortWithAName(t *testing.T) {
-	shell, _ := running(t, input.Generated{Services: 1, Endpoints: 2})
-	for _, name := range []string{"default/service-00000", "default/service-00000:http", "tcp/10.96.0.1:80"} {
-		var why string
-		until(t, func() string { return why }, func() bool {
-			_, why, _ = call("why", "-shell", shell, name)
-			return strings.HasPrefix(why, "tcp/10.96.0.1:80 is default/service-00000:http, which has 2 endpoint(s)\n")
-		})
-	}
-	_, why, _ := call("why", "-shell", shell, "default/service-00000:other")
-	assert.Contains(t, why, "default/service-00000:other claims no address\n")
+	during("bad", bad, 2, file+`:4:38: "udp/10.96.0.53": not an ip:port`, "table not initialised")
+	during("good again", "services: []", 0, "all 0 rows applied", "health  ok")
 }
 
 // internal/tests/kubernetes runs it as the manifest says.
@@ -309,13 +290,13 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"run -table " + strings.Repeat("x", 256):    `services run: wrong arguments: -table is "` + strings.Repeat("x", 256),
 		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
 		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
-		"run -kubeconfig f -cluster":                "services run: wrong arguments: -cluster and -kubeconfig exclude each other",
-		"run -cluster":                              "services run: wrong arguments: -cluster needs -server",
-		"run -server https://a":                     "services run: wrong arguments: -server is for -cluster and -kubeconfig",
-		"run -cluster -server a:1":                  `services run: wrong arguments: -server is "a:1", must be a URL such as`,
+		"run -kubeconfig f -cluster https://a":      "services run: wrong arguments: -cluster and -kubeconfig exclude each other",
+		"run -cluster":                              "services run: wrong arguments: flag needs an argument: -cluster",
+		"run -cluster=":                             `services run: wrong arguments: -cluster is "", must be a URL such as`,
+		"run -cluster a:1":                          `services run: wrong arguments: -cluster is "a:1", must be a URL such as`,
 		"run -kubeconfig=":                          "services run: wrong arguments: -kubeconfig names no file",
 		"run -kubeconfig none":                      "services run: -kubeconfig: stat none: no such file or directory",
-		"run -cluster -server https://a":            "services run: -cluster: unable to load in-cluster configuration",
+		"run -cluster https://a":                    "services run: -cluster: unable to load in-cluster configuration",
 		"run -generate 1x1 -resync -1s":             "services run: wrong arguments: -resync is -1s, must not be negative",
 		"run -generate 1x1 -shell= -http 0.0.0.0:1": `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
 		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",
@@ -395,7 +376,7 @@ func TestDemoShowsEndpointsThatComeAndGo(t *testing.T) {
 	var why string
 	until(t, func() string { return out.String() + why }, func() bool {
 		_, why, _ = call("why", "-shell", shell, "default/shop:http")
-		return strings.HasPrefix(why, "default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older\n")
+		return strings.Contains(why, `tcp/10.96.0.1:80 of table "frontends": it loses to default/web:http`)
 	})
 
 	address := regexp.MustCompile(`http://\S+`).FindString(out.String())

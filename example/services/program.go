@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
+	"github.com/cilium/hive/script"
 	"github.com/cilium/hive/shell"
 	"github.com/cilium/statedb"
 	client "github.com/prometheus/client_golang/prometheus"
@@ -45,8 +46,8 @@ type program struct {
 	// Shell is the path of the shell's socket; empty means none.
 	Shell string
 	Log   *slog.Logger
-	// More is one more cell; nil means none.
-	More cell.Cell
+	// More are further cells.
+	More []cell.Cell
 }
 
 // stopTimeout bounds how long the program may take to stop.
@@ -64,15 +65,15 @@ func (p program) run(ctx context.Context) error {
 			func() proxy.Options { return proxy.Options{Resync: p.Resync} },
 			func() (*prometheus.Metrics, error) { return prometheus.New() },
 			func(figures *prometheus.Metrics) reconciler.Metrics { return figures },
-			health.New, openTable, newLooker,
+			health.New, openTable, healthCommand,
 		),
 		// Before the jobs: what is made first is stopped last.
 		cell.Invoke(func(proxy.Target) {}),
 		proxy.Cell,
 		input.Cell(p.Input),
 		httpCell,
-		p.shellCell(),
-		p.moreCell(),
+		shell.ServerCell(p.Shell), // without a path there is none
+		cell.Group(p.More...),
 	)
 	if err := h.Start(p.Log, ctx); err != nil {
 		if ctx.Err() != nil {
@@ -139,16 +140,17 @@ var httpCell = cell.Module("http", "A page and metrics over HTTP",
 	}),
 )
 
-func (p program) shellCell() cell.Cell {
-	if p.Shell == "" {
-		return cell.Group()
-	}
-	return shell.ServerCell(p.Shell)
-}
-
-func (p program) moreCell() cell.Cell {
-	if p.More == nil {
-		return cell.Group()
-	}
-	return p.More
+// healthCommand returns the command that lists what is degraded.
+func healthCommand(registry *health.Registry) hive.ScriptCmdOut {
+	return hive.NewScriptCmd("health", script.Command(script.CmdUsage{Summary: "Show which parts of the program are degraded"},
+		func(s *script.State, _ ...string) (script.WaitFunc, error) {
+			degraded := registry.Degraded()
+			if len(degraded) == 0 {
+				s.Logf("health  ok\n")
+			}
+			for _, report := range degraded {
+				s.Logf("health  %s\n", report)
+			}
+			return nil, nil
+		}))
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	netutils "k8s.io/utils/net"
+	"k8s.io/utils/ptr"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
@@ -101,7 +102,7 @@ func slicesOf(s *discoveryv1.EndpointSlice) ([]*proxy.EndpointSlice, error) {
 	row := &proxy.EndpointSlice{Name: s.Namespace + "/" + s.Name, Service: s.Namespace + "/" + service}
 	for _, p := range s.Ports {
 		// A port without a number is all ports, of which kube-proxy makes nothing.
-		if protocol, known := protocolOf(value(p.Protocol, "")); known && p.Name != nil && value(p.Port, 0) != 0 {
+		if protocol, known := protocolOf(ptr.Deref(p.Protocol, "")); known && p.Name != nil && ptr.Deref(p.Port, 0) != 0 {
 			row.Ports = append(row.Ports, proxy.Port{Name: *p.Name, Protocol: protocol, Number: uint16(*p.Port)})
 		}
 	}
@@ -115,19 +116,11 @@ func slicesOf(s *discoveryv1.EndpointSlice) ([]*proxy.EndpointSlice, error) {
 			return nil, err
 		}
 		row.Endpoints = append(row.Endpoints, proxy.Endpoint{
-			Address: at, Ready: value(e.Conditions.Ready, true), Serving: value(e.Conditions.Serving, true),
-			Terminating: value(e.Conditions.Terminating, false),
+			Address: at, Ready: ptr.Deref(e.Conditions.Ready, true), Serving: ptr.Deref(e.Conditions.Serving, true),
+			Terminating: ptr.Deref(e.Conditions.Terminating, false),
 		})
 	}
 	return []*proxy.EndpointSlice{row}, nil
-}
-
-// value returns what a pointer points to; of nil, what that means.
-func value[T any](p *T, ofNil T) T {
-	if p == nil {
-		return ofNil
-	}
-	return *p
 }
 
 // protocolOf returns a protocol, of which "" is TCP. It is not known if the kernel's table does not have it.

@@ -113,10 +113,10 @@ func (g Generated) job(
 	return func(ctx context.Context) error {
 		m, at := g.make(), uint64(1)
 		if _, err := toSlices.Replace(ctx, m.slices, at); err != nil {
-			return ended(ctx, err)
+			return err
 		}
 		if _, err := toServices.Replace(ctx, m.services, at); err != nil || g.Churn == 0 {
-			return ended(ctx, err)
+			return err
 		}
 		// A tick that is late is left out: a slow machine gets fewer changes, and no burst.
 		ticker := time.NewTicker(time.Second / time.Duration(g.Churn))
@@ -129,16 +129,8 @@ func (g Generated) job(
 			}
 			at++
 			if _, err := toSlices.Apply(ctx, []source.Change[*proxy.EndpointSlice]{{Object: m.change()}}, at); err != nil {
-				return ended(ctx, err)
+				return err
 			}
 		}
 	}, nil
-}
-
-// ended returns the error of a call, unless that has ended with the context.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

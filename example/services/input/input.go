@@ -62,7 +62,10 @@ func Cell(in Input) cell.Cell {
 			}
 			jobs.Add(job.OneShot(in.name(), func(ctx context.Context, _ cell.Health) error {
 				defer closeAll()
-				return run(ctx)
+				if err := run(ctx); ctx.Err() == nil {
+					return err
+				}
+				return nil // it has ended with its context
 			}))
 			return nil
 		}),

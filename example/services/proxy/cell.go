@@ -7,13 +7,13 @@ package proxy
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/internal/recheck"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
@@ -46,6 +46,7 @@ func newJoin(
 	cfg := derive.Config[*Frontend]{DB: params.DB, Log: params.Log, Health: health, Registry: registry}
 	j, err := Derive(cfg, services, endpoints, frontends)
 	if err == nil {
+		registry.Add(j.Derived) // it waits for its inputs before it runs, and can be asked meanwhile
 		params.JobGroup.Add(job.OneShot("derive", func(ctx context.Context, _ cell.Health) error {
 			defer j.Close()
 			return j.Run(ctx)
@@ -61,36 +62,18 @@ func newLoop(
 	cfg := config(ops, frontends, o)
 	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
 	loop, err := reconciler.RegisterConfig(params, cfg)
-	if err == nil {
-		ops.resync = spaced(resyncPause, loop.Resync)
-		w := &watcher{target, ops.doubt, params.DB, frontends, loop, params.Log}
-		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run))
+	if err != nil {
+		return nil, err
 	}
-	return loop, err
-}
-
-// resyncPause is the least time between two resyncs that the operations ask for: while commits fail, each asks for one.
-const resyncPause = 5 * time.Second
-
-// spaced returns a function that calls f, at least a pause after the call before. Requests in the pause are one.
-func spaced(pause time.Duration, f func()) func() {
-	var mu sync.Mutex
-	var last time.Time // the call that was made or is due
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		now := time.Now()
-		if last.After(now) {
-			return
-		}
-		wait := max(0, pause-now.Sub(last))
-		last = now.Add(wait)
-		if wait == 0 {
-			f()
-			return
-		}
-		time.AfterFunc(wait, f)
-	}
+	looks := recheck.New[*Frontend](loop)
+	ops.resync = looks.Resync // while commits fail, each asks for one
+	w := &watcher{ops, params.DB, frontends, looks, params.Log}
+	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run),
+		job.OneShot("looks", func(ctx context.Context, _ cell.Health) error {
+			looks.Run(ctx)
+			return nil
+		}))
+	return loop, nil
 }
 
 func newOperations(target Target) *operations {

@@ -107,7 +107,7 @@ func TestConnectionsToAnEndpointThatIsGoneStay(t *testing.T) {
 	for range 2 { // by the change, and by a comparison
 		require.NoError(t, ops.forget(t.Context()))
 		hello()
-		ops.stale.addUnfit()
+		ops.stale.add(true)
 	}
 }
 

@@ -30,21 +30,14 @@ type stale struct {
 
 func newStale() *stale { return &stale{flows: map[kernel.Flow]bool{}, due: make(chan struct{}, 1)} }
 
-func (s *stale) add(flows ...kernel.Flow) {
-	s.change(func() {
-		for _, flow := range flows {
-			s.flows[flow] = true
-		}
-	})
-}
-
-func (s *stale) addUnfit() { s.change(func() { s.unfit = true }) }
-
-func (s *stale) change(change func()) {
+// add adds flows, and with unfit all that do not fit to what the kernel has.
+func (s *stale) add(unfit bool, flows ...kernel.Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change()
-	if len(s.flows) > 0 || s.unfit {
+	for _, flow := range flows {
+		s.flows[flow] = true
+	}
+	if s.unfit = s.unfit || unfit; len(s.flows) > 0 || s.unfit {
 		select {
 		case s.due <- struct{}{}:
 		default:
@@ -112,11 +105,8 @@ func (o *operations) keepForgetting(ctx context.Context, health cell.Health) err
 func (o *operations) forget(ctx context.Context) (err error) {
 	flows, unfit := o.stale.take()
 	defer func() {
-		if err == nil {
-			return
-		}
-		if o.stale.add(slices.Collect(maps.Keys(flows))...); unfit {
-			o.stale.addUnfit()
+		if err != nil {
+			o.stale.add(unfit, slices.Collect(maps.Keys(flows))...)
 		}
 	}()
 	if err := o.lock(ctx); err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 )
 
 // Join derives the frontends from the services, with the endpoints of their slices.
 type Join struct {
 	*derive.Derived[*Service, *Frontend]
-	db     *statedb.DB
-	inputs []statedb.TableMeta
+	inputs []reconciler.Readiness
 }
 
 // Derive returns the derivation of the frontends. Make it before the reconciler, and run it.
@@ -41,19 +41,14 @@ func Derive(
 			return all, nil
 		},
 		func(_ *derive.Reader, s *Service) int64 { return s.Created.UnixMilli() }, bySlices)
-	return &Join{derived, cfg.DB, []statedb.TableMeta{services, endpoints}}, err
+	return &Join{derived, []reconciler.Readiness{reconciler.Filled(cfg.DB, services), reconciler.Filled(cfg.DB, endpoints)}}, err
 }
 
 // Run derives until ctx ends. It begins when the services and the slices have been read: what a program has just begun to
 // read has services without their endpoints, which the kernel still has from an earlier run.
 func (j *Join) Run(ctx context.Context) error {
-	for _, table := range j.inputs {
-		_, read := table.Initialized(j.db.ReadTxn())
-		select {
-		case <-read:
-		case <-ctx.Done():
-			return nil
-		}
+	if _, err := reconciler.Ready(ctx, j.inputs...); err != nil {
+		return nil // ctx has ended
 	}
 	return j.Derived.Run(ctx)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/example/internal/recheck"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/nettest"
 	"github.com/statekeel/statekeel/reconciler"
@@ -169,8 +170,13 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	reconcilertest.Go(e, func(ctx context.Context) error { return ops.keepForgetting(ctx, health) })
 	loop := reconcilertest.Start(e, config(ops, frontends, Options{}))
 	started <- loop
-	w := &watcher{target, ops.doubt, e.DB, frontends, loop, quiet}
+	looks := recheck.New[*Frontend](loop)
+	w := &watcher{ops, e.DB, frontends, looks, quiet}
 	reconcilertest.Go(e, func(ctx context.Context) error { return w.run(ctx, health) })
+	reconcilertest.Go(e, func(ctx context.Context) error {
+		looks.Run(ctx)
+		return nil
+	})
 	reconcilertest.Go(e, d.Run)
 }
 

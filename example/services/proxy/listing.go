@@ -36,33 +36,31 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 // known or wanted are left to List.
 func (o *operations) Get(ctx context.Context, _ statedb.ReadTxn, wanted *Frontend) (found *Frontend, ok bool, err error) {
 	err = o.inTurn(ctx, func() error {
-		have, is, err := o.reread(wanted)
-		if ok = err == nil && is; ok {
-			found = have.frontend(wanted.At)
+		o.doubt(wanted.At)
+		if err := o.believe(wanted); err != nil {
+			return err
 		}
-		return err
+		have, is := o.have[wanted.At]
+		found, ok = have.frontend(wanted.At), is
+		return nil
 	})
 	return found, ok, err
 }
 
-// reread looks at what the kernel has of a service, and knows that from then on. The caller has the turn.
-func (o *operations) reread(wanted *Frontend) (have slots, is bool, err error) {
-	o.doubted.Delete(wanted.At) // before the look, which does not see what is changed after it
+// believe looks at what the kernel has of a service that is doubted, and knows that from then on. A row may have been changed
+// before the loop looks at it. The caller has the turn.
+func (o *operations) believe(f *Frontend) error {
+	// Before the look, which does not see what is changed after it.
+	if _, doubted := o.doubted.LoadAndDelete(f.At); !doubted {
+		return nil
+	}
 	r := reading{operations: o, learns: true, found: map[kernel.Service]slots{}}
-	if err = r.look(wanted.At, slots{absent.count, wanted.Endpoints}); err != nil {
-		o.doubt(wanted.At)
+	err := r.look(f.At, slots{absent.count, f.Endpoints})
+	if err != nil {
+		o.doubt(f.At)
 	}
 	if r.drifts {
-		r.stale.addUnfit()
-	}
-	have, is = r.found[wanted.At]
-	return have, is, err
-}
-
-// believe rereads a service that is doubted. Its row may have been changed before the look at it.
-func (o *operations) believe(f *Frontend) (err error) {
-	if _, doubted := o.doubted.Load(f.At); doubted {
-		_, _, err = o.reread(f)
+		r.stale.add(true)
 	}
 	return err
 }
@@ -97,44 +95,43 @@ func (r *reading) read(ctx context.Context) error {
 	if err == nil {
 		err = r.ask(ctx, known)
 	}
-	more := !r.learns // what a plan finds is not counted as known
-	if err == nil && r.learns {
-		err = r.inTurn(ctx, func() (err error) {
-			more, err = r.hasMore()
-			return err
-		})
+	more := false
+	if err == nil {
+		more, err = r.hasMore(ctx)
 	}
 	if err == nil && more {
-		err = r.list(ctx)
+		if err = r.list(ctx); err == nil {
+			more, err = r.hasMore(ctx) // a list that is read while others commit may lack elements
+		}
 	}
 	if err != nil || !r.learns {
 		return err
 	}
-	return r.inTurn(ctx, func() (err error) {
+	if r.drifts || more {
+		// The comparison that follows leaves out what was written meanwhile, which may be changed too.
+		r.resync()
+	}
+	// An earlier process, or somebody else, may have left flows that do not fit to it.
+	r.stale.add(true)
+	return r.inTurn(ctx, func() error {
 		if r.unsure <= begin {
 			r.unsure = 0
 		}
-		// An earlier process, or somebody else, may have left flows that do not fit to it.
-		r.stale.addUnfit()
-		// A list that is read while others commit may lack elements.
-		if more {
-			more, err = r.hasMore()
-		}
-		if r.drifts || more {
-			// The comparison that follows leaves out what was written meanwhile, which may be changed too.
-			r.resync()
-		}
-		return err
+		return nil
 	})
 }
 
-// hasMore reports whether the kernel has another number of elements than is known. The caller has the turn.
-func (o *operations) hasMore() (bool, error) {
-	size, err := o.target.Size()
-	for _, s := range o.have {
-		size -= s.size()
-	}
-	return size != 0, err
+// hasMore reports whether the kernel has another number of elements than is known. What a plan finds is not known then.
+func (r *reading) hasMore(ctx context.Context) (more bool, err error) {
+	err = r.inTurn(ctx, func() error {
+		size, err := r.target.Size()
+		for _, s := range r.have {
+			size -= s.size()
+		}
+		more = size != 0 || !r.learns
+		return err
+	})
+	return more, err
 }
 
 // known returns what is known now, and after how many commits that is.

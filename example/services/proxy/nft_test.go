@@ -109,9 +109,9 @@ func (v *vandal) change() (script, shared string) {
 
 var address = regexp.MustCompile(`\b10\.[0-9.]+`)
 
-// sixth returns a script that does to the table of IPv6 what another one does to that of IPv4.
+// sixth returns a script that does to the table of IPv6 what another one does to that of IPv4, and the other way round.
 func sixth(script string) string {
-	script = strings.NewReplacer("ip services", "ip6 services", "ip daddr", "ip6 daddr", "ipv4_addr", "ipv6_addr").Replace(script)
+	script = strings.NewReplacer("ip services", "ip6 services", "ip6 services", "ip services", "ip daddr", "ip6 daddr", "ipv4_addr", "ipv6_addr").Replace(script)
 	return address.ReplaceAllStringFunc(script, func(a string) string { return nettest.Twin(netip.MustParseAddr(a)).String() })
 }
 

@@ -132,22 +132,17 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
-		if deletes[i].Result = o.believe(deletes[i].Object); deletes[i].Result != nil {
-			continue
-		}
-		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
+		f := deletes[i].Object
+		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, absent, &deletes[i]}, Result: o.believe(f)})
 	}
 	for i := range updates {
 		f := updates[i].Object
+		err := o.believe(f)
 		if n := len(f.Endpoints); n > kernel.MaxSlots {
-			updates[i].Result = reconciler.TerminalError(fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots))
-			continue
-		}
-		if updates[i].Result = o.believe(f); updates[i].Result != nil {
-			continue
+			err = reconciler.TerminalError(fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots))
 		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
-		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}, Result: err})
 	}
 	var unknown error // of a commit whose effect is not known
 	apply := func(part []reconciler.BatchEntry[change]) error {
@@ -193,7 +188,7 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 	for i := range round {
 		c := &round[i].Object
 		if _, known := o.have[c.at]; known || o.unsure == 0 || c.next.count < 0 {
-			o.stale.add(flowsOf(c.at, o.of(c.at), c.next)...)
+			o.stale.add(false, flowsOf(c.at, o.of(c.at), c.next)...)
 		} // else flows to endpoints that stay would end; those to others do after the listing
 		if c.next.count < 0 {
 			delete(o.have, c.at)

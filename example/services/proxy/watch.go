@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -18,17 +17,14 @@ import (
 
 	"github.com/statekeel/statekeel/example/internal/recheck"
 	"github.com/statekeel/statekeel/example/services/kernel"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 // watcher has what other programs change in the kernel repaired at once.
 type watcher struct {
-	target Target
-	// doubt notes that a service was changed.
-	doubt     func(kernel.Service)
+	*operations
 	db        *statedb.DB
 	frontends statedb.Table[*Frontend]
-	loop      *reconciler.Loop[*Frontend]
+	looks     *recheck.Queue[*Frontend]
 	log       *slog.Logger
 }
 
@@ -42,12 +38,6 @@ const (
 
 // run is a job.
 func (w *watcher) run(ctx context.Context, health cell.Health) error {
-	looks := recheck.New[*Frontend](w.loop)
-	var done sync.WaitGroup
-	defer done.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done.Go(func() { looks.Run(ctx) })
 	repairs := rate.NewLimiter(rate.Every(repairPause), firstRepairs)
 	health.OK("repairs at once what others change")
 	for {
@@ -68,7 +58,7 @@ func (w *watcher) run(ctx context.Context, health cell.Health) error {
 			}
 			c.More = c.More || err != nil
 		}
-		w.look(looks, c)
+		w.look(c)
 		select {
 		case <-ctx.Done():
 		case <-time.After(watchPause):
@@ -77,18 +67,17 @@ func (w *watcher) run(ctx context.Context, health cell.Health) error {
 }
 
 // look asks for looks at the frontends of changed slots. A slot that none of them has is left to a resync.
-func (w *watcher) look(looks *recheck.Queue[*Frontend], c kernel.Changes) {
-	if c.More {
-		looks.Resync()
-		return
-	}
+func (w *watcher) look(c kernel.Changes) {
 	txn := w.db.ReadTxn()
 	for _, slot := range c.Slots {
 		if f, _, found := w.frontends.Get(txn, ByAddress(slot.Service)); found && slot.Number < len(f.Endpoints) {
 			w.doubt(slot.Service)
-			looks.Verify(f)
+			w.looks.Verify(f)
 		} else {
-			looks.Resync()
+			c.More = true
 		}
+	}
+	if c.More {
+		w.looks.Resync()
 	}
 }

@@ -149,12 +149,12 @@ func newAgent(t testing.TB, s *apiserver.Server, node *nettest.Place) *agent {
 func (a *agent) start() {
 	var args []string
 	for _, arg := range a.container.Args {
-		if strings.HasPrefix(arg, "-server=") {
-			arg = fmt.Sprint("-server=https://127.0.0.1:", a.server.Port)
+		if strings.HasPrefix(arg, "-cluster=") {
+			arg = fmt.Sprint("-cluster=https://127.0.0.1:", a.server.Port)
 		}
 		args = append(args, arg)
 	}
-	require.Contains(a, args, fmt.Sprint("-server=https://127.0.0.1:", a.server.Port))
+	require.Contains(a, args, fmt.Sprint("-cluster=https://127.0.0.1:", a.server.Port))
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 	script := fmt.Sprintf(`mount -t tmpfs none /var/run && mkdir -p %s && mount --bind %s/account %s && exec "$0" "$@"`, account, a.dir, account)
 	a.cmd = exec.Command("unshare", append([]string{"-m", "sh", "-ec", script, os.Getenv(programs)}, args...)...)
