@@ -27,6 +27,8 @@ type Plan struct {
 	// Churn is for how long changes are made, PerSecond of them a second, whether or not the kernel has the one before.
 	Churn     time.Duration
 	PerSecond float64
+	// Turns: changes are made for Churn at each line of the standard input, until it ends.
+	Turns bool
 	// Limit is how long the kernel may lack something before the run fails.
 	Limit time.Duration
 }
