@@ -94,7 +94,7 @@ type group struct {
 	changed map[rowName]int
 	// serves has for each slice the services that it is or was a part of.
 	serves map[string]map[string]bool
-	// orphans are addresses that nobody has wanted since the start of the program.
+	// orphans are addresses that the last states of the program before have led to, and none since.
 	orphans map[kernel.Service]bool
 	// connections counts those to an address.
 	connections map[kernel.Service]int
@@ -246,8 +246,10 @@ func (g *group) begin() {
 	}
 	g.start = len(g.states)
 	g.changed, g.serves, g.orphans = map[rowName]int{}, map[string]map[string]bool{}, map[kernel.Service]bool{}
-	for _, at := range g.everywhere() {
-		g.orphans[at] = true
+	for _, s := range g.states[max(0, len(g.states)-10):] {
+		for at := range s.frontends {
+			g.orphans[at] = true
+		}
 	}
 	g.take(edit{})
 }
@@ -336,6 +338,7 @@ type question struct {
 
 // ask returns true as soon as the row is in force.
 func (g *group) ask(ctx context.Context, q question) (yes bool, err error) {
+	g.target.first.Do(func() { close(g.target.asked) })
 	for ask := g.program.registry.InForce; ; {
 		if q.waits && !q.once {
 			ask = g.program.registry.WaitInForce
@@ -354,7 +357,7 @@ func (g *group) ask(ctx context.Context, q question) (yes bool, err error) {
 // step changes something, asks about a row, and connects to what that leads to once it is in force.
 func (g *group) step() error {
 	q := question{rowName: g.anyRow(), waits: g.IntN(2) == 0}
-	if len(g.states) > g.start+1 || g.IntN(2) == 0 {
+	if len(g.states) > g.start+1 || g.IntN(4) == 0 {
 		resume := g.disturb()
 		defer resume()
 		var rows []rowName
@@ -455,13 +458,13 @@ func (g *group) check(row rowName, since int) error {
 	for _, s := range g.states[max(g.start, since-4):] {
 		maps.Copy(all, s.leads[row])
 	}
-	for at := range g.orphans {
-		if all[at] = true; g.IntN(2) == 0 {
-			break
-		}
+	// In random order. What an earlier program has left is there at the start.
+	order := slices.Concat(slices.Collect(maps.Keys(all)), slices.Collect(maps.Keys(g.orphans)))
+	if len(g.states) < g.start+5 {
+		slices.Reverse(order)
 	}
 	n := 0
-	for at := range all { // in random order
+	for _, at := range order {
 		if at.Protocol == kernel.TCP && (at.Address.Addr().Is6() || g.IntN(4) > 0) {
 			// UDP has more answers in a second. On one machine, the rejection of a first packet comes while that is still being
 			// sent: for TCP of IPv6, the kernel then ignores it, and sends the next packet after a second.
@@ -534,12 +537,18 @@ type troubled struct {
 	Target
 	mu       sync.Mutex
 	random   *rand.Rand
+	commits  int
 	troubles atomic.Int64
+	// asked is closed at the first question: the first commit waits for that.
+	asked chan struct{}
+	first sync.Once
 }
 
 func (k *troubled) Commit(b *kernel.Batch) error {
+	<-k.asked
 	k.mu.Lock()
-	kind, late := k.random.IntN(100), time.Duration(k.random.Int64N(int64(4*time.Millisecond)))
+	k.commits++
+	first, kind, late := k.commits <= 3, k.random.IntN(100), time.Duration(k.random.Int64N(int64(4*time.Millisecond)))
 	k.mu.Unlock()
 	switch {
 	case kind == 0:
@@ -557,7 +566,7 @@ func (k *troubled) Commit(b *kernel.Batch) error {
 		clear(b.Slots)
 		clear(b.Counts)
 		return errLost
-	case kind < 20:
+	case first || kind < 20:
 		time.Sleep(late) // a question that is answered too early is answered meanwhile
 	}
 	return k.Target.Commit(b)
@@ -645,7 +654,7 @@ func (p *prober) restart() {
 	var err error
 	p.own, err = open(p.network.Node)
 	require.NoError(p, err)
-	p.target = &troubled{Target: p.own, random: rand.New(rand.NewPCG(p.random.Uint64(), 0))}
+	p.target = &troubled{Target: p.own, random: rand.New(rand.NewPCG(p.random.Uint64(), 0)), asked: make(chan struct{})}
 	p.program, err = startedProgram(context.Background(), p.target)
 	require.NoError(p, err)
 	for i, insert := range []func(txn statedb.WriteTxn, g *group){
@@ -759,7 +768,7 @@ func (p *prober) becomes() error {
 // 100,000 answers.
 func TestRowIsInForceWhenItsClientsGetTheirAnswers(t *testing.T) {
 	answers := int64(long.Times(1500))
-	programs := 2 + answers/5000 // so that each is swept in a long run
+	programs := 4 + answers/5000 // so that each is swept in a long run
 	p := newProber(t)
 	began := time.Now()
 	for range programs {
