@@ -96,6 +96,8 @@ type group struct {
 	serves map[string]map[string]bool
 	// orphans are addresses that the last states of the program before have led to, and none since.
 	orphans map[kernel.Service]bool
+	// resume ends the pause of the present step, if there is one.
+	resume func()
 	// connections counts those to an address.
 	connections map[kernel.Service]int
 }
@@ -358,8 +360,8 @@ func (g *group) ask(ctx context.Context, q question) (yes bool, err error) {
 func (g *group) step() error {
 	q := question{rowName: g.anyRow(), waits: g.IntN(2) == 0}
 	if len(g.states) > g.start+1 || g.IntN(4) == 0 {
-		resume := g.disturb()
-		defer resume()
+		g.resume = g.disturb()
+		defer func() { g.resume() }()
 		var rows []rowName
 		for len(rows) == 0 || g.IntN(3) == 0 {
 			changed, err := g.write()
@@ -375,7 +377,7 @@ func (g *group) step() error {
 		if err := g.try(question{rowName: q.rowName, once: true}, false); err != nil {
 			return err
 		}
-		resume()
+		g.resume()
 	}
 	q.once = !g.comes(q.rowName)
 	return g.try(q, !q.once && g.IntN(4) == 0)
@@ -515,6 +517,7 @@ func (g *group) connect(row rowName, since int, at kernel.Service) error {
 			return fmt.Errorf("%s is early: %s answers (%v), wanted %s", at, from, err, g.texts(at, since))
 		}
 		g.excused.Add(1)
+		g.resume() // a pause would put the repair off
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -612,7 +615,7 @@ func newProber(t *testing.T) *prober {
 	})
 	for number := range groupCount {
 		g := &group{prober: p, Rand: rand.New(rand.NewPCG(seed, uint64(1+number))), number: number,
-			services: map[string]*Service{}, slices: map[string]*EndpointSlice{}, connections: map[kernel.Service]int{}}
+			services: map[string]*Service{}, slices: map[string]*EndpointSlice{}, connections: map[kernel.Service]int{}, resume: func() {}}
 		for n := range addressCount {
 			p.network.Outside.Do(func() error {
 				lo, err := netlink.LinkByName("lo")
