@@ -212,3 +212,7 @@ bench: ## compare with the peers and write benchmarks/results.txt, in 20 minutes
 .PHONY: bench-services
 bench-services: ## compare example/services with kube-proxy, in half an hour, to standard output; takes root and nft
 	benchmarks/kubeproxy/run.sh
+
+.PHONY: bench-inforce
+bench-inforce: ## measure what in-force times cost example/services, in 20 minutes; takes root
+	benchmarks/kubeproxy/inforce.sh

@@ -6,6 +6,7 @@
 package measure
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -63,6 +64,7 @@ func (p Program) run(ctx context.Context, args []string, out, messages io.Writer
 	flags.DurationVar(&plan.Churn, "duration", time.Minute, "how long there are many changes")
 	flags.Float64Var(&plan.PerSecond, "rate", 100, "how many changes a second that is")
 	flags.DurationVar(&plan.Limit, "limit", 10*time.Minute, "how long the kernel may lack something")
+	flags.BoolVar(&plan.Turns, "turns", false, "make many changes again at each line of standard input, and no restart")
 	process := flags.String("process", "", "first or restart: run the contender in this process and network namespace; for "+
 		"the command itself")
 	if p.Flags != nil {
@@ -78,14 +80,18 @@ func (p Program) run(ctx context.Context, args []string, out, messages io.Writer
 		return err
 	}
 	if *process == "" {
-		return p.supervise(ctx, args, out, messages)
+		processes := []string{first, restart}
+		if plan.Turns {
+			processes = processes[:1]
+		}
+		return p.supervise(ctx, processes, args, out, messages)
 	}
 	return p.measure(ctx, plan, *process, out)
 }
 
 // supervise runs the contender in processes of their own, one after another, in one new network namespace. What the
 // first one leaves in the kernel is what the second one starts on.
-func (Program) supervise(ctx context.Context, args []string, out, messages io.Writer) error {
+func (Program) supervise(ctx context.Context, processes, args []string, out, messages io.Writer) error {
 	// A process that is started from this thread is in the thread's namespace. Nothing else may run on it any more.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -98,9 +104,9 @@ func (Program) supervise(ctx context.Context, args []string, out, messages io.Wr
 	if err != nil {
 		return fmt.Errorf("find this program, to run it again: %w", err)
 	}
-	for _, process := range []string{first, restart} {
+	for _, process := range processes {
 		worker := exec.CommandContext(ctx, self, slices.Concat(args, []string{"-process", process})...)
-		worker.Stdout, worker.Stderr = out, messages
+		worker.Stdin, worker.Stdout, worker.Stderr = os.Stdin, out, messages
 		// It ends in its own way, and with it what it started, before it is killed.
 		worker.Cancel = func() error { return worker.Process.Signal(syscall.SIGTERM) }
 		worker.WaitDelay = 10 * time.Second
@@ -129,8 +135,13 @@ func (p Program) measure(ctx context.Context, plan Plan, process string, out io.
 	if _, err := r.quiet(ctx); err != nil {
 		return fmt.Errorf("quiet changes: %w", err)
 	}
-	if _, err := r.churn(ctx); err != nil {
-		return fmt.Errorf("many changes: %w", err)
+	for turns := bufio.NewScanner(os.Stdin); !plan.Turns || turns.Scan(); {
+		if _, err := r.churn(ctx); err != nil {
+			return fmt.Errorf("many changes: %w", err)
+		}
+		if !plan.Turns {
+			break
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -27,6 +28,8 @@ type Plan struct {
 	// Churn is for how long changes are made, PerSecond of them a second, whether or not the kernel has the one before.
 	Churn     time.Duration
 	PerSecond float64
+	// Turns: changes are made for Churn at each line of the standard input, until it ends.
+	Turns bool
 	// Limit is how long the kernel may lack something before the run fails.
 	Limit time.Duration
 }
@@ -226,6 +229,10 @@ func (r *run) changes(ctx context.Context, phase string, n int, make func() erro
 	if err := r.idle(ctx); err != nil {
 		return taken{}, err
 	}
+	if r.plan.Turns {
+		runtime.GC() // so that each turn has as many collections, mostly none
+	}
+	before := allocated()
 	since, err := r.account()
 	if err != nil {
 		return taken{}, err
@@ -234,6 +241,7 @@ func (r *run) changes(ctx context.Context, phase string, n int, make func() erro
 		return taken{}, err
 	}
 	t, err := since()
+	bytes := allocated() - before
 	if err := errors.Join(err, list(r.contender.Layout(), r.workload)); err != nil {
 		return taken{}, err
 	}
@@ -243,7 +251,7 @@ func (r *run) changes(ctx context.Context, phase string, n int, make func() erro
 	}
 	r.result(phase, metric{float64(quantile(times, 0.5)), "p50-ns"}, metric{float64(quantile(times, 0.99)), "p99-ns"},
 		metric{float64(t.cpu) / float64(n), "CPU-ns/change"}, metric{float64(t.writes.Objects) / float64(n), "writes/change"},
-		metric{100 * t.others, "others-%"})
+		metric{float64(bytes) / float64(n), "B/change"}, metric{100 * t.others, "others-%"})
 	return t, nil
 }
 

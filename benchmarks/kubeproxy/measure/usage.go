@@ -93,6 +93,13 @@ func busy() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
+// allocated returns how many bytes this process has allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
 // resident returns the resident memory of this process, in bytes.
 func resident() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")

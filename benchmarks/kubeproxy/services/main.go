@@ -8,10 +8,13 @@
 // process; the inputs and the shell of the program are left out.
 //
 //	go build && ./services -services 10000
+//
+// inforce.sh measures what the in-force times of the library cost it.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -33,19 +36,24 @@ import (
 
 func main() {
 	var options proxy.Options
+	inForce := true
 	measure.Main(measure.Program{
 		Name: "services",
 		Flags: func(flags *flag.FlagSet) {
 			// As the command services is shipped.
 			flags.DurationVar(&options.Resync, "resync", 10*time.Minute, "how often the kernel is compared; 0: at the start")
+			flags.BoolVar(&inForce, "in-force", true, "whether the registry can be asked for rows that are in force; "+
+				"false takes a library without in-force times: see inforce.sh")
 		},
-		New: func() measure.Contender { return &contender{options: options} },
+		New: func() measure.Contender { return &contender{options: options, inForce: inForce} },
 	})
 }
 
 // contender is a hive with all of example/services but the inputs, whose place it takes.
 type contender struct {
 	options proxy.Options
+	inForce bool
+	changed bool // since all services are known
 	hive    *hive.Hive
 	log     *slog.Logger
 
@@ -60,8 +68,8 @@ type contender struct {
 // Start starts the hive. That the input is incomplete keeps the reconciler from deleting what it finds.
 func (c *contender) Start(ctx context.Context) error {
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	c.hive = hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, proxy.Cell,
-		cell.Provide(c.openTable, func() proxy.Options { return c.options }),
+	c.hive = hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, proxy.Cell,
+		cell.Provide(c.openTable, c.registry, func() proxy.Options { return c.options }),
 		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], slices statedb.RWTable[*proxy.EndpointSlice],
 			frontends statedb.RWTable[*proxy.Frontend], loop *reconciler.Loop[*proxy.Frontend]) {
 			c.db, c.services, c.slices, c.frontends, c.loop = db, services, slices, frontends, loop
@@ -75,6 +83,13 @@ func (c *contender) Start(ctx context.Context) error {
 	return c.hive.Start(c.log, ctx)
 }
 
+func (c *contender) registry() *inspect.Registry {
+	if !c.inForce {
+		return nil
+	}
+	return &inspect.Registry{}
+}
+
 func (c *contender) openTable(lifecycle cell.Lifecycle) (proxy.Target, error) {
 	table, err := kernel.Open("services")
 	if err != nil {
@@ -86,6 +101,7 @@ func (c *contender) openTable(lifecycle cell.Lifecycle) (proxy.Target, error) {
 
 // Apply writes rows, as an input does. A service whose endpoints change stays as it is.
 func (c *contender) Apply(services []measure.Service) error {
+	c.changed = c.complete == nil
 	wtxn := c.db.WriteTxn(c.services, c.slices)
 	defer wtxn.Abort()
 	for _, s := range services {
@@ -119,6 +135,7 @@ func (c *contender) Complete(ctx context.Context) error {
 	for _, complete := range c.complete {
 		complete(wtxn)
 	}
+	c.complete = nil
 	wtxn.Commit()
 	ready, derived := c.frontends.Initialized(c.db.ReadTxn())
 	if !ready {
@@ -134,12 +151,16 @@ func (c *contender) Complete(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the hive, which closes the table.
+// Stop stops the hive, which closes the table. After changes, it checks that in-force times were measured, or were not.
 func (c *contender) Stop() error {
 	if c.hive == nil {
 		return nil
 	}
-	return c.hive.Stop(c.log, context.Background())
+	err := c.hive.Stop(c.log, context.Background())
+	if n := c.loop.Figures().InForce.Count; c.changed && (n > 0) != c.inForce {
+		err = errors.Join(err, fmt.Errorf("-in-force is %v, and the library has %d in-force times", c.inForce, n))
+	}
+	return err
 }
 
 // Layout says that an endpoint is the data of an element of one map, and that a service is an element of another one, to a

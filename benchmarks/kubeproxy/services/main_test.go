@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/statekeel/statekeel/benchmarks/kubeproxy/measure"
@@ -54,6 +55,30 @@ func TestKernelHasAll(t *testing.T) {
 		if !want.Match(out) {
 			t.Errorf("no line is like %s:\n%s", want, out)
 		}
+	}
+}
+
+// TestTurnsAreMeasured makes changes twice, with a library that has in-force times, of which the command is told otherwise.
+func TestTurnsAreMeasured(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a network namespace takes root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(self, "-services", "10", "-endpoints", "2", "-gap", "50ms", "-changes", "0", "-duration", "500ms",
+		"-turns", "-in-force=false")
+	program.Env = append(os.Environ(), asProgram+"=1")
+	program.Stdin = strings.NewReader("\n\n")
+	var messages strings.Builder
+	program.Stderr = &messages
+	out, err := program.Output()
+	if n := strings.Count(string(out), "CPU-ns/change"); n != 2 {
+		t.Errorf("there are %d turns:\n%s", n, out)
+	}
+	if want := "-in-force is false, and the library has "; err == nil || !strings.Contains(messages.String(), want) {
+		t.Errorf("%v: no line has %q:\n%s", err, want, &messages)
 	}
 }
 

@@ -213,13 +213,14 @@ func (p *Place) Generation() (id uint32) {
 	return id
 }
 
-// Network is a node with a client and a machine that has all endpoints:
+// Network is a node with a client, a machine that has all endpoints, and one that gets all other packets:
 //
 //	client 10.1.0.2 --- 10.1.0.1 node 10.2.0.1 --- endpoints 10.2.0.11 to 10.2.0.20
+//	                             node 10.3.0.1 --- outside 10.3.0.2
 //
 // All of them have addresses of IPv6, too; see [Twin].
 type Network struct {
-	Node, Client, Endpoints *Place
+	Node, Client, Endpoints, Outside *Place
 }
 
 // The addresses of the client, of the node on the side of the endpoints, and of where everything else goes.
@@ -240,9 +241,9 @@ const EndpointCount = 10
 // NewNetwork returns a new one, which ends with the test. Every endpoint answers with its own address and that of the client,
 // by TCP and UDP. On [Echo] it answers what it gets.
 func NewNetwork(t testing.TB) *Network {
-	n := &Network{Node: NewPlace(t), Client: NewPlace(t), Endpoints: NewPlace(t)}
+	n := &Network{Node: NewPlace(t), Client: NewPlace(t), Endpoints: NewPlace(t), Outside: NewPlace(t)}
 	n.Node.Connect(n.Client, "10.1.0.1", ClientAddress)
-	n.Node.Connect(NewPlace(t), "10.3.0.1", OutsideAddress)
+	n.Node.Connect(n.Outside, "10.3.0.1", OutsideAddress)
 	var addresses []string
 	for i := range EndpointCount {
 		addresses = append(addresses, EndpointAt(i).Addr().String())
@@ -260,7 +261,10 @@ func NewNetwork(t testing.TB) *Network {
 		// A node has a route to everywhere, also to services: there, all packets are lost.
 		return routeTo(OutsideAddress)
 	})
-	n.serve(t)
+	for i := range EndpointCount {
+		n.Endpoints.Serve(EndpointAt(i))
+		n.Endpoints.Serve(TwinOf(EndpointAt(i)))
+	}
 	n.echo(t)
 	return n
 }
@@ -295,44 +299,41 @@ func (n *Network) echo(t testing.TB) {
 	})
 }
 
-func (n *Network) serve(t testing.TB) {
-	for i := range 2 * EndpointCount {
-		address := EndpointAt(i / 2).String()
-		if i%2 == 1 {
-			address = TwinOf(EndpointAt(i / 2)).String()
+// Serve has an address of the namespace answer with itself and the address of the client, by TCP and UDP, until the test ends.
+func (p *Place) Serve(at netip.AddrPort) {
+	p.Helper()
+	address := at.String()
+	p.Do(func() error {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
 		}
-		n.Endpoints.Do(func() error {
-			l, err := net.Listen("tcp", address)
-			if err != nil {
-				return err
-			}
-			t.Cleanup(func() { require.NoError(t, l.Close()) })
-			go func() {
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					_, _ = fmt.Fprintf(conn, "%s %s", address, conn.RemoteAddr())
-					_ = conn.Close()
+		p.Cleanup(func() { require.NoError(p, l.Close()) })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
 				}
-			}()
-			u, err := net.ListenPacket("udp", address)
-			if err != nil {
-				return err
+				_, _ = fmt.Fprintf(conn, "%s %s", address, conn.RemoteAddr())
+				_ = conn.Close()
 			}
-			t.Cleanup(func() { require.NoError(t, u.Close()) })
-			go func() {
-				buf := make([]byte, 100)
-				for {
-					_, from, err := u.ReadFrom(buf)
-					if err != nil {
-						return
-					}
-					_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s", address, from), from)
+		}()
+		u, err := net.ListenPacket("udp", address)
+		if err != nil {
+			return err
+		}
+		p.Cleanup(func() { require.NoError(p, u.Close()) })
+		go func() {
+			buf := make([]byte, 100)
+			for {
+				_, from, err := u.ReadFrom(buf)
+				if err != nil {
+					return
 				}
-			}()
-			return nil
-		})
-	}
+				_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s", address, from), from)
+			}
+		}()
+		return nil
+	})
 }
