@@ -500,7 +500,8 @@ func (g *group) connect(row rowName, since int, at kernel.Service) error {
 	for deadline := time.Now().Add(nettest.Limit); ; {
 		port := firstPort + g.number*portCount + g.connections[at]%portCount
 		g.connections[at]++
-		greeting, err := nettest.Ask(context.Background(), at.Protocol.String(), at.Address, netip.AddrPortFrom(client, uint16(port)))
+		own := netip.AddrPortFrom(client, uint16(port))
+		greeting, err := nettest.Ask(context.Background(), at.Protocol.String(), at.Address, own)
 		from, refused := greeting.Endpoint, errors.Is(err, unix.ECONNREFUSED)
 		switch {
 		case (err == nil || refused) && g.allows(row, since, at, from):
@@ -615,7 +616,8 @@ func newProber(t *testing.T) *prober {
 	})
 	for number := range groupCount {
 		g := &group{prober: p, Rand: rand.New(rand.NewPCG(seed, uint64(1+number))), number: number,
-			services: map[string]*Service{}, slices: map[string]*EndpointSlice{}, connections: map[kernel.Service]int{}, resume: func() {}}
+			services: map[string]*Service{}, slices: map[string]*EndpointSlice{}, resume: func() {},
+			connections: map[kernel.Service]int{}}
 		for n := range addressCount {
 			p.network.Outside.Do(func() error {
 				lo, err := netlink.LinkByName("lo")
@@ -728,7 +730,8 @@ func (p *prober) run(answers int64) {
 
 // flush has nft delete all elements of a kind while questions wait, which are answered when the kernel has them again.
 func (p *prober) flush() error {
-	scripts := []string{"flush ruleset", "delete table ip services", "flush map ip services endpoints", "flush map ip services services"}
+	scripts := []string{"flush ruleset", "delete table ip services",
+		"flush map ip services endpoints", "flush map ip services services"}
 	script := scripts[p.random.IntN(len(scripts))]
 	if p.random.IntN(2) == 0 {
 		script = sixth(script)
@@ -780,8 +783,9 @@ func TestRowIsInForceWhenItsClientsGetTheirAnswers(t *testing.T) {
 	}
 	require.NoError(t, p.becomes())
 	p.stop()
-	t.Logf("%d rows in force of %d programs in %s: %d connections answered, %d refused, %d outside, %d asked again after a deletion",
-		p.yes.Load(), programs, time.Since(began).Round(time.Second), p.answered.Load(), p.refused.Load(), p.outside.Load(), p.excused.Load())
+	t.Logf("%d rows in force of %d programs in %s", p.yes.Load(), programs, time.Since(began).Round(time.Second))
+	t.Logf("%d connections answered, %d refused, %d outside, %d made again after a deletion",
+		p.answered.Load(), p.refused.Load(), p.outside.Load(), p.excused.Load())
 	t.Logf("%d pauses, %d commits failed", p.paused.Load(), p.troubles.Load())
 	require.GreaterOrEqual(t, p.yes.Load(), answers)
 	for what, n := range map[string]int64{
