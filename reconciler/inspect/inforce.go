@@ -60,11 +60,11 @@ func (r *Registry) parts() *chain.Parts { return chain.PartsOf(r) }
 // InForce tells whether the present version of a row is in force, or its deletion if the table does not have it. table
 // is the name of a table on which reconcilers or derivations work, key the text of a key as for [Inspector].Explain.
 //
-// Only reconcilers and derivations that run with this registry, on one database, count: others are not known. A derivation without
-// it, or one that does not run, holds up all rows of its inputs. A row that loses to another one in a derivation by
-// derive.Best is not in force. Until the first prune or resync of a reconciler is over, nothing is in force there; what an
-// earlier run has left in the target of one that never prunes and has no Lister is not known. What a row no longer wants has
-// to be deleted from the targets, too.
+// Only reconcilers and derivations of this module that run with this registry, on one database, count: others are not
+// known. A derivation without it, or one that does not run, holds up all rows of its inputs. A row that loses to another
+// one in a derivation by derive.Best is not in force. Until the first prune or resync of a reconciler is over, nothing is
+// in force there; what an earlier run has left in the target of one that never prunes and has no Lister is not known. What
+// a row no longer wants has to be deleted from the targets, too.
 //
 // A reconciler or derivation that does not answer within 100 ms counts as not done. The error wraps [ErrNoReconciler]
 // if nothing works on the table. Safe from any goroutine; in an operation the reconciler of that operation counts as not done.
