@@ -122,10 +122,10 @@ func (n *Needs[Obj]) noteEnd(obj Obj, f func(*suspicion[Obj])) {
 	if n.some.Load() == 0 {
 		return
 	}
-	key := string(n.cfg.Rows.Key(obj))
+	key := n.cfg.Rows.Key(obj)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, w := range n.suspicions[key] {
+	for _, w := range n.suspicions[string(key)] {
 		if !w.asked.IsZero() && !w.earlier {
 			f(w)
 		}
