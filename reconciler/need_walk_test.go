@@ -31,8 +31,8 @@ import (
 //
 //	(a) An operation that needs a role which is Done finds it in the target, if nobody else has dropped it.
 //	(b) A role is dropped only if the target has none of the objects that need it and were deleted with it or before.
-//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked. Nothing but
-//	    suspicions finds the roles that others have dropped.
+//	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked.
+//	    Suspicions find the roles that others have dropped.
 //	(d) What has suspected a role fails only if a look that began later can have found it.
 //
 // STATEKEEL_NEEDS runs the walk with that seed only.
@@ -196,7 +196,8 @@ func (w *needWalk) suspect(name, role string, err error) error {
 	case err != errServer:
 		w.suspected[name] = time.Now()
 	case wanted && !has && (!was || w.dropped[role].Before(since)):
-		w.wrong = append(w.wrong, fmt.Sprintf("(d) %s fails, role %s was dropped at %s, suspected at %s", name, role, clock(w.dropped[role]), clock(since)))
+		w.wrong = append(w.wrong, fmt.Sprintf("(d) %s fails, role %s was dropped at %s, suspected at %s", name, role,
+			clock(w.dropped[role]), clock(since)))
 	default:
 		delete(w.suspected, name)
 	}

@@ -108,7 +108,8 @@ func (w *suspicion[Obj]) wasRight() bool {
 	return w.right
 }
 
-// NoteLook records that a look at a row, or an operation on it, has ended. right: the row is Done, and the target as it wants.
+// NoteLook records that a look at a row, or an operation on it, has ended. right: the row is Done, and the target as it
+// wants.
 func (n *Needs[Obj]) NoteLook(row Obj, right bool) {
 	n.noteEnd(row, func(w *suspicion[Obj]) { w.release(right) })
 }
@@ -121,10 +122,10 @@ func (n *Needs[Obj]) noteEnd(obj Obj, f func(*suspicion[Obj])) {
 	if n.some.Load() == 0 {
 		return
 	}
-	key := string(n.cfg.Rows.Key(obj))
+	key := n.cfg.Rows.Key(obj)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, w := range n.suspicions[key] {
+	for _, w := range n.suspicions[string(key)] {
 		if !w.asked.IsZero() && !w.earlier {
 			f(w)
 		}
@@ -132,9 +133,9 @@ func (n *Needs[Obj]) noteEnd(obj Obj, f func(*suspicion[Obj])) {
 	}
 }
 
-// NoteResync records what a resync that began at a time has found, if nothing looks at single objects: wrong reports whether a
-// row is different or missing, and is repaired. Rows that are not Done were not judged, nor those of which an operation has
-// ended since: that has ended their suspicions.
+// NoteResync records what a resync that began at a time has found, if nothing looks at single objects: wrong reports
+// whether a row is different or missing, and is repaired. Rows that are not Done were not judged, nor those of which an
+// operation has ended since: that has ended their suspicions.
 func (n *Needs[Obj]) NoteResync(began time.Time, wrong func(row Obj) bool) {
 	n.mu.Lock()
 	suspects := make(map[string]Obj, len(n.suspicions))

@@ -230,8 +230,8 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	}
 }
 
-// settles reports whether a row with a kind of status that is equal becomes Done: it has failed or is blocked. Without Equal,
-// that the target has its key says nothing.
+// settles reports whether a row with a kind of status that is equal becomes Done: it has failed or is blocked. Without
+// Equal, that the target has its key says nothing.
 func (l *listing[Obj]) settles(kind status.Kind) bool {
 	return l.cfg.Equal != nil && (kind == status.KindError || kind == status.KindBlocked)
 }
