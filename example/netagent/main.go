@@ -69,7 +69,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("netagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied, and one that is bad changes nothing")
+	flags.StringVar(&s.state, "state", "state.yaml", "the `file`, or folder of files, with the desired state; edits are applied, and one that is bad changes nothing")
 	flags.DurationVar(&s.resync, "resync", 5*time.Second, "how often to compare the kernel with what is wanted; 0 means only at the start")
 	flags.StringVar(&s.shell, "shell", commands.SocketPath(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")

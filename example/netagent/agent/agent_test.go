@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -45,8 +46,8 @@ type world struct {
 	updates map[string]int
 	lists   map[string]int
 
-	// addresses, if not nil, is called by the updates of addresses.
-	addresses func(config.Address)
+	// updating, if not nil, is called by the updates.
+	updating func(spec any)
 }
 
 func newWorld() *world {
@@ -106,8 +107,8 @@ type part[S desired.Spec] struct {
 }
 
 func (p part[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Row[S]) error {
-	if address, ok := any(row.Spec).(config.Address); ok && p.world.addresses != nil {
-		p.world.addresses(address)
+	if p.world.updating != nil {
+		p.world.updating(row.Spec)
 	}
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -202,9 +203,9 @@ func TestAllIsAppliedAndStatusSaysWhatIsNot(t *testing.T) {
 			w := newWorld()
 			maps.Copy(w.refuses, refuses)
 			o := options(t, w, state)
-			status := asking(t, &o)
+			ask := asking(t, &o)
 			running(t, o)
-			until(t, "the status is "+want, func() bool { return strings.HasPrefix(status(), want) })
+			until(t, "the status is "+want, func() bool { return strings.HasPrefix(ask("netagent/status"), want) })
 			if refuses == nil {
 				assert.Equal(t, all, w.keys())
 			}
@@ -212,20 +213,22 @@ func TestAllIsAppliedAndStatusSaysWhatIsNot(t *testing.T) {
 	}
 }
 
-// asking gives the agent a shell, and returns a function that asks it for its status; empty if it does not listen yet.
-func asking(t *testing.T, o *Options) (status func() string) {
+// asking gives the agent a shell, and returns a function that runs a command there; empty if it does not listen yet.
+func asking(t *testing.T, o *Options) (ask func(command string) string) {
 	dir, err := os.MkdirTemp("", "n") // the path of a socket is limited
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	o.Shell = filepath.Join(dir, "s")
-	return func() string {
+	return func(command string) string {
 		conn, err := net.Dial("unix", o.Shell)
 		if err != nil {
 			return ""
 		}
 		_ = conn.Close()
 		var out strings.Builder
-		require.NoError(t, shell.ShellExchange(shell.Config{ShellSockPath: o.Shell}, &out, "netagent/status"))
+		if err := shell.ShellExchange(shell.Config{ShellSockPath: o.Shell}, &out, "%s", command); err != nil {
+			return "failed: " + out.String() // the error has the last line only
+		}
 		return out.String()
 	}
 }
@@ -244,10 +247,10 @@ func TestBadFileAtTheStartIsReportedAndChangesNothing(t *testing.T) {
 			if test.text == "" {
 				require.NoError(t, os.Remove(o.File))
 			}
-			status := asking(t, &o)
+			ask := asking(t, &o)
 			running(t, o)
-			until(t, "the file is named", func() bool { return strings.Contains(status(), o.File+test.want) })
-			assert.Contains(t, status(), "the state file has not been read yet\n")
+			until(t, "the file is named", func() bool { return strings.Contains(ask("netagent/status"), o.File+test.want) })
+			assert.Contains(t, ask("netagent/status"), "the state file has not been read yet\n")
 			assert.Equal(t, []string{"link stray"}, w.keys())
 			require.NoError(t, os.WriteFile(o.File, []byte(state), 0o644))
 			until(t, "the good file is applied", func() bool { return slices.Equal(w.keys(), all) })
@@ -291,6 +294,42 @@ func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	assert.Equal(t, links, w.count("link br0"))
 }
 
+// A link is created when all that needs it was applied to another one.
+func TestReadyWaitsForWhatAnOperationHasUndone(t *testing.T) {
+	const route = "route main/10.1.0.0/16"
+	w := newWorld()
+	create, apply := make(chan struct{}), make(chan struct{})
+	w.updating = func(spec any) {
+		switch spec.(type) {
+		case config.Link:
+			<-create
+			w.change(func() { delete(w.there, route) })
+			w.in.Undid("br0", desired.UndidRoutes)
+		case config.Route:
+			if w.count(route) > 0 {
+				<-apply
+			}
+		}
+	}
+	o := options(t, w, state)
+	ask := asking(t, &o)
+	running(t, o)
+	waitsFor := func(table, not string) {
+		t.Helper()
+		until(t, "it waits for "+table, func() bool {
+			text := ask("netagent/ready")
+			return strings.Contains(text, fmt.Sprintf("reconciler %q", table)) && !strings.Contains(text, fmt.Sprintf("reconciler %q", not))
+		})
+	}
+	waitsFor("links", "routes")
+	close(create)
+	waitsFor("routes", "links")
+	assert.NotContains(t, w.keys(), route)
+	close(apply)
+	until(t, "it is ready", func() bool { return strings.TrimSpace(ask("netagent/ready")) == "ready\nok, 4 objects are Done" })
+	assert.Equal(t, all, w.keys())
+}
+
 func TestFillReplacesTheStateFile(t *testing.T) {
 	w := newWorld()
 	w.there["link stray"] = config.Link{Name: "stray"}
@@ -330,7 +369,8 @@ func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	var mu sync.Mutex
 	busy, together := make(map[string]int), 0
 	release := make(chan struct{})
-	w.addresses = func(a config.Address) {
+	w.updating = func(spec any) {
+		a := spec.(config.Address)
 		mu.Lock()
 		busy[a.Dev]++
 		assert.Equal(t, 1, busy[a.Dev], "one operation on a link at a time")

@@ -4,9 +4,11 @@
 package agent
 
 import (
+	"context"
 	"expvar"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/script"
@@ -18,9 +20,8 @@ import (
 
 // status has a line for each object that is not Done, and for each part of the program that is degraded, or says that
 // there is none.
-func status(db *statedb.DB, tables *desired.Tables, registry *health.Registry) string {
+func status(snapshot desired.Snapshot, registry *health.Registry) string {
 	var lines []string
-	snapshot, _ := tables.Snapshot(db.ReadTxn())
 	if !snapshot.Initialized {
 		lines = append(lines, "the state file has not been read yet")
 	}
@@ -40,16 +41,34 @@ func status(db *statedb.DB, tables *desired.Tables, registry *health.Registry) s
 
 // newCommands returns the commands of the shell that are netagent's own.
 func newCommands(db *statedb.DB, tables *desired.Tables, registry *health.Registry) hive.ScriptCmdsOut {
-	command := func(summary string, text func() string) script.Cmd {
-		return script.Command(script.CmdUsage{Summary: summary}, func(*script.State, ...string) (script.WaitFunc, error) {
-			return func(*script.State) (stdout, stderr string, _ error) { return text(), "", nil }, nil
+	command := func(summary string, text func(ctx context.Context) (string, error)) script.Cmd {
+		return script.Command(script.CmdUsage{Summary: summary}, func(s *script.State, _ ...string) (script.WaitFunc, error) {
+			text, err := text(s.Context())
+			return func(*script.State) (stdout, stderr string, _ error) { return text, "", err }, nil
 		})
 	}
 	return hive.NewScriptCmds(map[string]script.Cmd{
-		"netagent/status": command("Show what is not Done or not healthy, one line each", func() string { return status(db, tables, registry) }),
-		"netagent/vars":   command("Show the metrics as JSON, as package expvar has them", vars),
+		"netagent/ready": command("Fail until the namespace was taken over once, then show what netagent/status does",
+			func(ctx context.Context) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+				defer cancel()
+				snapshot, err := tables.Ready(ctx)
+				if err != nil {
+					return "", err
+				}
+				return "ready\n" + status(snapshot, registry), nil
+			}),
+		"netagent/status": command("Show what is not Done or not healthy, one line each", func(context.Context) (string, error) {
+			snapshot, _ := tables.Snapshot(db.ReadTxn())
+			return status(snapshot, registry), nil
+		}),
+		"netagent/vars": command("Show the metrics as JSON, as package expvar has them",
+			func(context.Context) (string, error) { return vars(), nil }),
 	})
 }
+
+// readyTimeout bounds how long a probe waits for its answer.
+const readyTimeout = 500 * time.Millisecond
 
 // vars returns what expvar.Handler serves.
 func vars() string {

@@ -6,6 +6,7 @@ package desired
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -45,6 +46,8 @@ type Tables struct {
 	Loops Loops
 
 	db *statedb.DB
+	// tookOver: Ready has succeeded.
+	tookOver atomic.Bool
 }
 
 // NewTables creates the tables and registers them with the database.

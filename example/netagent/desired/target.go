@@ -14,6 +14,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Target is the system that the rows are applied to.
@@ -83,12 +84,19 @@ type Loops struct {
 
 // Loop is what this program needs of a [reconciler.Loop] after it was registered.
 type Loop[S Spec] interface {
-	// Verify and Resync are those of [reconciler.Loop].
+	// Verify, Resync, Ready and WaitAll are those of [reconciler.Loop].
 	recheck.Loop[*Row[S]]
+	waiter
 
 	// StatusWatch returns the status of the row that a transaction has, and channels of which one closes
 	// when that may have changed.
 	StatusWatch(txn statedb.ReadTxn, row *Row[S]) (reconciler.Status, bool, []<-chan struct{})
+}
+
+// waiter is what [Tables.Ready] waits for.
+type waiter interface {
+	reconciler.Readiness
+	WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error)
 }
 
 // StatusOf returns the status of a row of a transaction, and channels of which one closes when that may have

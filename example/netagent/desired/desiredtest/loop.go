@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Loop reports the statuses that a test sets. A row that was written since is Pending.
@@ -50,6 +51,14 @@ func (l *Loop[Row]) Asked() (verified []Row, resyncs int) {
 	verified, resyncs = l.verified, l.resyncs
 	l.verified, l.resyncs = nil, 0
 	return verified, resyncs
+}
+
+// Ready and WaitAll return at once: a test sets what the loop has done.
+func (l *Loop[Row]) Ready(context.Context) (rest inspect.Unapplied, _ error) { return rest, nil }
+
+// WaitAll is as Ready.
+func (l *Loop[Row]) WaitAll(context.Context, reconciler.Milestone) (rest inspect.Unapplied, _ error) {
+	return rest, nil
 }
 
 // Set sets the status of a row that the table has.
