@@ -236,6 +236,7 @@ func TestReadyOfSourceDerivationAndLoop(t *testing.T) {
 		harness.Insert(e, e.db, parts, &part{ID: 3})
 		_, err = ready()
 		require.NoError(e, err, "nor does what comes later")
+		synctest.Wait()
 		require.Equal(e, 3, e.table.NumObjects(e.db.ReadTxn()))
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		var err error

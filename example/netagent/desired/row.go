@@ -9,6 +9,7 @@ package desired
 import (
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Spec is the desired state in a [Row]: one of the types of package config.
@@ -38,7 +39,13 @@ type Row[S Spec] struct {
 	// Extra describes what an object that was found in the target has and no row can ask for, such as a lifetime, so
 	// that it equals no row. Empty for every object of a source.
 	Extra string `json:"-" yaml:"-"`
+	// At is when an operation on another object may have undone this one, see [Tables.Undid]; zero for none. For an object
+	// that was found in the target it is when the look at the target began.
+	At time.Time `json:"-" yaml:"-"`
 }
+
+// same reports whether two rows want the same, from the same place.
+func (r *Row[S]) same(other *Row[S]) bool { return r.Spec == other.Spec && r.Source == other.Source }
 
 // TableHeader returns the column names of db/show: the fields of the spec, and the source.
 func (*Row[S]) TableHeader() (names []string) {

@@ -6,6 +6,7 @@ package desired
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -49,8 +50,12 @@ func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.
 	return reconciler.Config[*Row[S]]{
 		Table:      table,
 		Operations: ops, // no batches: netlink makes one change at a time
-		Lister:     ops,
-		Equal:      func(wanted, found *Row[S]) bool { return wanted.Spec == found.Spec && found.Extra == "" },
+		Lister:     dated[S]{ops},
+		Equal: func(wanted, found *Row[S]) bool {
+			// What was seen before is of no use, as in the listing of a start.
+			undone := !wanted.At.IsZero() && !wanted.At.Before(found.At)
+			return wanted.Spec == found.Spec && found.Extra == "" && !undone
+		},
 		Diff: func(wanted, found *Row[S]) string {
 			text := fmt.Sprintf("wanted %+v, found %+v", wanted.Spec, found.Spec)
 			if found.Extra != "" {
@@ -59,6 +64,26 @@ func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.
 			return text
 		},
 	}
+}
+
+// dated sets when the look at the target began that has found a row.
+type dated[S Spec] struct{ Operations[S] }
+
+func (d dated[S]) List(ctx context.Context, txn statedb.ReadTxn, yield func(*Row[S]) bool) error {
+	began := time.Now()
+	return d.Operations.List(ctx, txn, func(found *Row[S]) bool {
+		found.At = began
+		return yield(found)
+	})
+}
+
+func (d dated[S]) Get(ctx context.Context, txn statedb.ReadTxn, wanted *Row[S]) (*Row[S], bool, error) {
+	began := time.Now()
+	found, ok, err := d.Operations.Get(ctx, txn, wanted)
+	if ok {
+		found.At = began
+	}
+	return found, ok, err
 }
 
 // Surroundings are the inputs of a target besides the objects that it applies.

@@ -5,6 +5,7 @@ package desired
 
 import (
 	"iter"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -70,16 +71,18 @@ func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], l
 	})
 }
 
-// markRows writes rows as they are, so that they are Pending and applied again. It does so whatever their
-// status: a Pending or Blocked row may be in an operation that has already read the old state. Loop.Reapply
-// would have them applied again too, but not if it is called in an operation, and they would stay Done until then.
+// markRows writes rows again, so that they are Pending and applied, unless a look that begins later finds them right. It
+// does so whatever their status: a Pending or Blocked row may be in an operation that has already read the old state.
+// Loop.Reapply would have them applied again too, but not if it is called in an operation, and they would stay Done until
+// then.
 func markRows[S Spec](
 	txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision], which func(*Row[S]) bool,
 ) {
 	for row := range rows {
 		if which(row) {
-			same := *row // statedb does not take the row itself
-			mustInsert(txn, table, &same)
+			again := *row
+			again.At = time.Now()
+			mustInsert(txn, table, &again)
 		}
 	}
 }
