@@ -24,9 +24,10 @@ import (
 // deadline.
 //
 // Without other writers of the table and the target, the operations that follow are those of the plan: see
-// [inspect.Plan].Operations. Rows that become Done without one are counted in [inspect.Plan].Adopted. A difference is found also for a row that has failed for good, is blocked or paused, and
-// has to change or wait first. A deletion of a row that is not carried out is an orphan, if the target has the object.
-// An object of which an operation ended while the target was listed is left out.
+// [inspect.Plan].Operations. Rows that become Done without one are counted in [inspect.Plan].Adopted. A difference is found
+// also for a row that has failed for good, is blocked or paused, and has to change or wait first. A deletion of a row that
+// is not carried out is an orphan, if the target has the object. An object of which an operation ended while the target was
+// listed is left out.
 //
 // The error is that of List, of ctx, [inspect.ErrStopped] after the loop has stopped, or [ErrInOperation] in an operation
 // or listing of this reconciler. Without a Lister it says so at once. Safe from any goroutine.

@@ -19,8 +19,8 @@ import (
 )
 
 // Lister lists what the target has, so that the reconciler compares it with the table: a resync. What is equal is
-// left alone, and Done if it had failed or was blocked, as after [Loop.Verify]. Objects that no row wants are deleted, and rows that the target lacks or has differently are
-// applied again.
+// left alone, and Done if it had failed or was blocked, as after [Loop.Verify]. Objects that no row wants are deleted, and
+// rows that the target lacks or has differently are applied again.
 type Lister[Obj any] interface {
 	// List calls yield with every object in the target that this reconciler manages, with the values that
 	// [Config].Equal compares and the fields that Delete needs. The object is kept, so it must not be changed

@@ -185,8 +185,8 @@ func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
 	return !found
 }
 
-// wants reports whether a row is to be repaired, or is right, and has failed or is blocked. A paused row is repaired when it is resumed: the
-// core knows that.
+// wants reports whether a row is to be repaired, or is right, and has failed or is blocked. A paused row is repaired when it
+// is resumed: the core knows that.
 func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
 	if r.Right(row) {
 		return !r.cfg.Fights.Contends(row)
