@@ -177,8 +177,8 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 // Blocked returns an error that means that the operation cannot be done before something else
 // happens, which closes one of the watch channels. The status is Blocked, with the reason. This is no
 // failure. The operation runs again at once when a channel closes, and also after
-// [Settings].BlockedRecheck unless that is zero. If [Loop.Verify] finds that the target is as the row wants it, the object is
-// Done, unless it is blocked since a refresh, a trigger or [Loop.Reapply]. Resyncs leave it alone.
+// [Settings].BlockedRecheck unless that is zero. If [Loop.Verify] or a resync finds that the target is as the row wants it,
+// the object is Done, unless it is blocked since a refresh, a trigger or [Loop.Reapply].
 //
 // Take the channels from look-ups in the transaction that the operation was given: then no wake-up is
 // lost. Without a channel the object waits for the recheck, or until it changes; nil channels do not

@@ -161,9 +161,6 @@ func (r *runner[Obj]) refresh() {
 	if r.paused.whole {
 		return
 	}
-	if !r.hasFound() {
-		r.resync.EndRepairs()
-	}
 	size, _ := r.refreshRoom(r.this.began)
 	batch, why := r.shared.refresher.Take(r.set.RefreshInterval, size)
 	for i := range batch {

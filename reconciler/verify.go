@@ -135,6 +135,9 @@ func (r *runner[Obj]) settleLook(op *core.Operation[Obj]) bool {
 	case !op.FoundRight() && !op.OnlyLooks():
 		return false
 	}
+	if op.FoundRight() {
+		r.resync.NoteRight(op.Row)
+	}
 	r.shared.needs.NoteLook(op.Row, op.FoundRight() && op.Since() == 0)
 	r.resolver.leave(op)
 	return true

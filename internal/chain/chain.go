@@ -223,10 +223,22 @@ func (w *walk) visit(row Row) {
 	}
 	w.seen[at] = row.Revision
 	for _, part := range w.readers[row.Table] {
-		if w.err == nil && !w.silent[part] {
+		if w.ends(row.Table) {
+			return
+		}
+		if !w.silent[part] {
 			w.follow(part, row)
 		}
 	}
+}
+
+// ends reports whether the walk has ended early, in a table: then it is held up there.
+func (w *walk) ends(table string) bool {
+	if err := w.ctx.Err(); err != nil && w.err == nil {
+		w.hold(Held{Table: table, Why: err.Error()})
+		w.err = err
+	}
+	return w.err != nil
 }
 
 // follow visits what follows from a row through a part.
@@ -270,8 +282,15 @@ func (p *Parts) Wait(ctx context.Context, row Row) (Verdict, error) {
 	if w.err == nil {
 		return w.verdict(), nil
 	}
-	v := p.Walk(context.WithoutCancel(ctx), row)
-	if len(v.Held) == 0 {
+	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	v := p.Walk(brief, row)
+	switch {
+	case len(v.Held) > 0:
+	case errors.Is(w.err, ErrStopped):
+		// What has stopped is a part no more.
+		v = Verdict{Held: []Held{{Table: row.Table, Why: w.err.Error()}}}
+	default:
 		return v, nil
 	}
 	return v, w.err

@@ -249,6 +249,30 @@ func TestWaitEndsWithItsContextAndWithAPartThatEnds(t *testing.T) {
 }
 
 // A loop does not run again. What has not run yet may begin.
+// What has stopped is a part no more, and the others have done their share.
+func TestWaitForALoopThatStopsIsNoYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.Join(&fake{reads: "rules", since: time.Now()})
+		w.loop.held["in"] = "fails"
+		w.loop.await = func(context.Context, chain.Row) error {
+			w.Leave(w.loop)
+			return chain.ErrStopped
+		}
+		v, err := w.Wait(t.Context(), chain.Row{Table: "apps", Key: "web"})
+		require.ErrorIs(t, err, chain.ErrStopped)
+		require.Equal(t, []string{" of apps: the reconciler has stopped"}, whys(v))
+	})
+}
+
+func TestWalkEndsWithItsContext(t *testing.T) {
+	w := newWorld()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, []string{" of apps: context canceled"}, whys(w.Walk(ctx, chain.Row{Table: "apps", Key: "web"})))
+	require.Empty(t, w.ports.asked)
+}
+
 func TestWaitEndsWhenTheLoopHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -195,7 +195,7 @@ func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
 		r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
 }
 
-// Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],
+// Wrong returns what the last result says of a row of which no operation has ended, and that no look has found right, since: [inspect.Missing],
 // [inspect.Different], or nothing.
 func (r *Resync[Obj]) Wrong(row Obj) string {
 	if len(r.repairs) == 0 {
@@ -210,5 +210,9 @@ func (r *Resync[Obj]) Right(row Obj) bool {
 	return len(r.right) > 0 && r.right[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
 }
 
-// EndRepairs is called when the loop has looked at each row that was to be repaired.
-func (r *Resync[Obj]) EndRepairs() { r.repairs = nil }
+// NoteRight records that a look at the target has found a row right.
+func (r *Resync[Obj]) NoteRight(row Obj) {
+	if len(r.repairs) > 0 {
+		delete(r.repairs, maphash.Bytes(r.seed, r.cfg.Rows.Key(row)))
+	}
+}

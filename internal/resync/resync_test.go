@@ -246,7 +246,7 @@ func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	require.Empty(t, w.repaired())
 	w.tracked[4] = false
 	require.Equal(t, []uint64{4}, w.repaired())
-	w.EndRepairs()
+	w.NoteRight(row{4, 1})
 	require.Empty(t, w.repaired())
 }
 

@@ -32,10 +32,11 @@ const (
 	// lookAgain is the time between two looks at what may end without news.
 	lookAgain = 100 * time.Millisecond
 	// sweepInterval is the time between two sweeps. In one, settleTimeout bounds the wait until everything is applied; else
-	// it looks at maxSwept pairs, one by one.
+	// it looks at maxSwept pairs, one by one, for sweepTimeout.
 	sweepInterval = 10 * time.Second
 	settleTimeout = 100 * time.Millisecond
 	maxSwept      = 2048
+	sweepTimeout  = time.Second
 )
 
 func (p part[In, Out]) Controller() any                  { return p.d }
@@ -270,7 +271,11 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 		if !d.settled {
 			return
 		}
-		pairs, round, forgot = lost.All(), d.joins.round, lost.Forgot()
+		round, forgot = d.joins.round, lost.Forgot()
+		// A place that is wrong may have what its pairs led to.
+		pairs = slices.DeleteFunc(lost.All(), func(one edges.Pair) bool {
+			return one.Subject.IsInputRow() && d.wrong.Of(one.Target) != nil
+		})
 		if d.pruned || d.output.NumObjects(d.cfg.DB.ReadTxn()) <= len(d.claims.Places)-d.wrong.Len() {
 			known = round // else there are rows of an earlier derivation
 		}
@@ -284,9 +289,13 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 		defer cancel()
 		patience = brief
 	}
-	if parts.Settle(patience, d.output.Name()) != nil {
+	// A row that fails has what it derived last.
+	_, failing := d.WaitAll(patience, reconciler.Applied)
+	if failing != nil || parts.Settle(patience, d.output.Name()) != nil {
+		brief, cancel := context.WithTimeout(ctx, sweepTimeout)
+		defer cancel()
 		pairs = slices.DeleteFunc(pairs[:min(len(pairs), maxSwept)], func(one edges.Pair) bool {
-			return len(parts.Walk(ctx, d.endOf(one)).Held) > 0
+			return brief.Err() != nil || len(parts.Walk(brief, d.endOf(one)).Held) > 0
 		})
 		known = 0
 	}

@@ -39,7 +39,7 @@ func (w *watched) Get(_ context.Context, _ statedb.ReadTxn, wanted *object) (*ob
 func TestObservedRowsHaveTheirDependentsVerified(t *testing.T) {
 	bothLedgers(t, func(f *followed) {
 		w := &watched{target: f.target}
-		f.cfg.Lister, f.cfg.Operations = w, w
+		f.cfg.Lister, f.cfg.Operations, f.cfg.Equal = w, w, func(wanted, found *object) bool { return wanted.ID == found.ID }
 		f.add("eth0", reconciler.StatusPending, 1, 2)
 		f.add("eth1", reconciler.StatusPending, 3)
 		f.set(1, "eth0", "eth1")
@@ -79,7 +79,7 @@ func TestObservedRowsHaveTheirDependentsVerified(t *testing.T) {
 func TestVerifyingTriggerInAFight(t *testing.T) {
 	bothLedgers(t, func(f *followed) {
 		w := &watched{target: f.target}
-		f.cfg.Lister, f.cfg.Operations = w, w
+		f.cfg.Lister, f.cfg.Operations, f.cfg.Equal = w, w, func(wanted, found *object) bool { return wanted.ID == found.ID }
 		f.add("eth0", reconciler.StatusPending, 1, 2)
 		f.set(1, "eth0")
 		f.Start(f.cfg)

@@ -109,6 +109,7 @@ func add[S desired.Spec](
 	health := f.health.NewScope(table.Name())
 	sink, err := source.New(source.Config[*desired.Row[S]]{
 		Name: string(Source), DB: f.db, Table: filled, Health: health.NewScope("connection"), Log: f.Log,
+		Same: (*desired.Row[S]).Same,
 	})
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func add[S Spec](
 	sink, err := source.New(source.Config[*Row[S]]{
 		Name: string(File), DB: db, Table: table, Registry: registry, Health: health,
 		AllowEmpty: true, // a file says so: {}
-		Same:       (*Row[S]).same,
+		Same:       (*Row[S]).Same,
 	})
 	if err != nil {
 		return err

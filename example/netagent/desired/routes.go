@@ -23,7 +23,7 @@ func WantedKey(from Source, route config.Route) string {
 // NewBestRoutes returns the derivation of the table of routes from that of the wanted ones. The fields DB
 // and Same of cfg are set here.
 func NewBestRoutes(cfg derive.Config[*Route], db *statedb.DB, tables *Tables) (*derive.Derived[*Route, *Route], error) {
-	cfg.DB, cfg.Same = db, (*Route).same
+	cfg.DB, cfg.Same = db, (*Route).Same
 	return derive.Best(cfg, tables.RoutesWanted, tables.Routes, func(wanted *Route) ([]*Route, error) { return []*Route{wanted}, nil }, rank)
 }
 

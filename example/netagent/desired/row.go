@@ -44,8 +44,8 @@ type Row[S Spec] struct {
 	At time.Time `json:"-" yaml:"-"`
 }
 
-// same reports whether two rows want the same, from the same place.
-func (r *Row[S]) same(other *Row[S]) bool { return r.Spec == other.Spec && r.Source == other.Source }
+// Same reports whether two rows want the same, from the same place.
+func (r *Row[S]) Same(other *Row[S]) bool { return r.Spec == other.Spec && r.Source == other.Source }
 
 // TableHeader returns the column names of db/show: the fields of the spec, and the source.
 func (*Row[S]) TableHeader() (names []string) {

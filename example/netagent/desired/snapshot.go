@@ -77,7 +77,7 @@ func (t *Tables) appendRoutes(s *Snapshot, txn statedb.ReadTxn) []<-chan struct{
 	watches := []<-chan struct{}{wantedChanged, routesChanged}
 	for _, best := range t.bestRoutes(txn) {
 		item := Item{"route", best.Spec.Key(), reconciler.StatusPending()}
-		if row, _, found := t.Routes.Get(txn, ByKey[config.Route](item.Key)); found && row.same(best) {
+		if row, _, found := t.Routes.Get(txn, ByKey[config.Route](item.Key)); found && row.Same(best) {
 			var changed []<-chan struct{}
 			item.Status, changed = StatusOf(t.Loops.Routes, txn, row)
 			watches = append(watches, changed...)

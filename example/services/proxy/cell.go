@@ -65,14 +65,17 @@ func newLoop(
 	if err != nil {
 		return nil, err
 	}
-	looks := recheck.New[*Frontend](loop)
-	ops.resync = looks.Resync // while commits fail, each asks for one
+	// While commits fail, each asks for a resync, and what the watcher has seen must not wait for these.
+	looks, own := recheck.New[*Frontend](loop), recheck.New[*Frontend](loop)
+	ops.resync = own.Resync
 	w := &watcher{ops, params.DB, frontends, looks, params.Log}
-	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run),
-		job.OneShot("looks", func(ctx context.Context, _ cell.Health) error {
-			looks.Run(ctx)
+	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run))
+	for name, queue := range map[string]*recheck.Queue[*Frontend]{"looks": looks, "resyncs": own} {
+		params.JobGroup.Add(job.OneShot(name, func(ctx context.Context, _ cell.Health) error {
+			queue.Run(ctx)
 			return nil
 		}))
+	}
 	return loop, nil
 }
 

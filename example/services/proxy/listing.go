@@ -111,12 +111,12 @@ func (r *reading) read(ctx context.Context) error {
 		// The comparison that follows leaves out what was written meanwhile, which may be changed too.
 		r.resync()
 	}
-	// An earlier process, or somebody else, may have left flows that do not fit to it.
-	r.stale.add(true)
 	return r.inTurn(ctx, func() error {
 		if r.unsure <= begin {
 			r.unsure = 0
 		}
+		// From now on commits add their own flows. An earlier process, or somebody else, may have left others that do not fit.
+		r.stale.add(true)
 		return nil
 	})
 }

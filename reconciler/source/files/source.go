@@ -167,7 +167,9 @@ func (s *Source[Obj]) look(ctx context.Context, now time.Time) (next time.Durati
 		if s.gone.IsZero() {
 			s.gone = now
 		}
-		next = min(next, max(time.Millisecond, s.cfg.Settle-now.Sub(s.gone)))
+		if left := s.cfg.Settle - now.Sub(s.gone); left > 0 { // then health tells
+			next = min(next, left)
+		}
 		s.cfg.Sink.Disconnected(s.away)
 	// After an approval the list is applied once more: then the error is that of now.
 	case s.unapplied || errors.Is(s.applied, source.ErrHeld) && s.cfg.Sink.State().Held == 0:
