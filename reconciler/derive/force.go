@@ -272,9 +272,12 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 			return
 		}
 		round, forgot = d.joins.round, lost.Forgot()
-		// A place that is wrong may have what its pairs led to.
+		// A place that is wrong, or that a failing row has, may have what the pair led to.
 		pairs = slices.DeleteFunc(lost.All(), func(one edges.Pair) bool {
-			return one.Subject.IsInputRow() && d.wrong.Of(one.Target) != nil
+			if one.Subject.IsInputRow() {
+				return d.wrong.Of(one.Target) != nil
+			}
+			return d.failed.Of(one.Target) != nil
 		})
 		if d.pruned || d.output.NumObjects(d.cfg.DB.ReadTxn()) <= len(d.claims.Places)-d.wrong.Len() {
 			known = round // else there are rows of an earlier derivation
@@ -289,9 +292,7 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 		defer cancel()
 		patience = brief
 	}
-	// A row that fails has what it derived last.
-	_, failing := d.WaitAll(patience, reconciler.Applied)
-	if failing != nil || parts.Settle(patience, d.output.Name()) != nil {
+	if parts.Settle(patience, d.output.Name()) != nil {
 		brief, cancel := context.WithTimeout(ctx, sweepTimeout)
 		defer cancel()
 		pairs = slices.DeleteFunc(pairs[:min(len(pairs), maxSwept)], func(one edges.Pair) bool {
