@@ -55,7 +55,7 @@ type HeldUp struct {
 // holder has the reconcilers and derivations of the registry as parts of chains.
 type holder = chain.Hidden[chain.Parts]
 
-func (r *Registry) parts() *chain.Parts { return chain.PartsOf(r) }
+func (r *Registry) parts() *chain.Parts { return chain.PartsOf(&r.holder) }
 
 // InForce tells whether the present version of a row is in force, or its deletion if the table does not have it. table
 // is the name of a table on which reconcilers or derivations work, key the text of a key as for [Inspector].Explain.
