@@ -46,7 +46,9 @@ func newJoin(
 	cfg := derive.Config[*Frontend]{DB: params.DB, Log: params.Log, Health: health, Registry: registry}
 	j, err := Derive(cfg, services, endpoints, frontends)
 	if err == nil {
-		registry.Add(j.Derived) // it waits for its inputs before it runs, and can be asked meanwhile
+		if registry != nil { // it waits for its inputs before it runs, and can be asked meanwhile
+			registry.Add(j.Derived)
+		}
 		params.JobGroup.Add(job.OneShot("derive", func(ctx context.Context, _ cell.Health) error {
 			defer j.Close()
 			return j.Run(ctx)
@@ -68,8 +70,8 @@ func newLoop(
 	// While commits fail, each asks for a resync, and what the watcher has seen must not wait for these.
 	looks, own := recheck.New[*Frontend](loop), recheck.New[*Frontend](loop)
 	ops.resync = own.Resync
-	w := &watcher{ops, params.DB, frontends, looks, params.Log}
-	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run))
+	watch := (&watcher{ops, params.DB, frontends, looks, params.Log}).run
+	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", watch))
 	for name, queue := range map[string]*recheck.Queue[*Frontend]{"looks": looks, "resyncs": own} {
 		params.JobGroup.Add(job.OneShot(name, func(ctx context.Context, _ cell.Health) error {
 			queue.Run(ctx)
