@@ -26,7 +26,7 @@ type Figures struct {
 	// InForce is the time in seconds from the change at the beginning of a chain, in the first table, until what follows
 	// from it was applied, for each object of a reconciler whose table is derived; it is empty for others. What was
 	// derived together counts from its oldest change. What was applied before, and is applied again after a refresh has
-	// failed, does not count, nor what is applied over 512 rounds of the derivation later, nor the time for which the
+	// failed, does not count, nor what is applied over 256 to 512 rounds of the derivation later, nor the time for which the
 	// first derivation was paused.
 	InForce Histogram
 

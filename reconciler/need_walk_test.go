@@ -29,7 +29,7 @@ import (
 // its grants and after the roles below. Rows are written and deleted, alone and together, come back, fail and take time,
 // while the loops are paused and resumed. Somebody else drops roles, and what needs them suspects them. It checks:
 //
-//	(a) An operation that needs a role which is Done finds it in the target, if nobody else has dropped it.
+//	(a) An operation that needs a role which is Done finds it in the target, unless another program has dropped it.
 //	(b) A role is dropped only if the target has none of the objects that need it and were deleted with it or before.
 //	(c) When the faults end, all is Done within a minute, except what needs a row that is missing: that is Blocked.
 //	    Suspicions find the roles that others have dropped.

@@ -503,7 +503,7 @@ func TestLoopThatHangsIsAskedOnceForEachRow(t *testing.T) {
 	require.Empty(t, asked, "the loop is asked when it answers")
 	require.Len(t, e.due, 3)
 	e.check()
-	require.Equal(t, map[string]int{"a": 1, "b": 1}, asked, "nobody waits for c any more")
+	require.Equal(t, map[string]int{"a": 1, "b": 1}, asked, "nothing waits for c any more")
 	e.NoteLook(&row{id: "a"}, false)
 	for i, w := range waits {
 		require.Equal(t, i%2 == 0, released(w))

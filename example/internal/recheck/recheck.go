@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"golang.org/x/time/rate"
 )
 
@@ -81,14 +82,14 @@ func (q *Queue[Row]) take() (rows []Row, resync bool) {
 	return rows, resync
 }
 
-// Run hands the loop what is asked for, until ctx ends.
-func (q *Queue[Row]) Run(ctx context.Context) {
+// Run hands the loop what is asked for, until ctx ends. It is a job, and returns nil.
+func (q *Queue[Row]) Run(ctx context.Context, _ cell.Health) error {
 	limit := rate.NewLimiter(rate.Every(pause), first)
 	var due <-chan time.Time // the resync that waits for the limit; nil if there is none
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-due:
 			due = nil
 			q.loop.Resync()
@@ -97,7 +98,7 @@ func (q *Queue[Row]) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(settle):
 		}
 		rows, resync := q.take()

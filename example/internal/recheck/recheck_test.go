@@ -62,7 +62,7 @@ func play(t *testing.T, test func(*fake, *Queue[int])) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer stop()
-		go q.Run(ctx)
+		go func() { _ = q.Run(ctx, nil) }()
 		test(f, q)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -48,8 +49,8 @@ func newDrift(f *feed) *drift {
 
 // start runs the queues until the context ends.
 func (d *drift) start(ctx context.Context, done *sync.WaitGroup) {
-	for _, run := range []func(context.Context){d.links.Run, d.addresses.Run, d.routes.Run, d.sysctls.Run} {
-		done.Go(func() { run(ctx) })
+	for _, run := range []job.OneShotFunc{d.links.Run, d.addresses.Run, d.routes.Run, d.sysctls.Run} {
+		done.Go(func() { _ = run(ctx, nil) })
 	}
 }
 

@@ -70,14 +70,9 @@ func newLoop(
 	// While commits fail, each asks for a resync, and what the watcher has seen must not wait for these.
 	looks, own := recheck.New[*Frontend](loop), recheck.New[*Frontend](loop)
 	ops.resync = own.Resync
-	watch := (&watcher{ops, params.DB, frontends, looks, params.Log}).run
-	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", watch))
-	for name, queue := range map[string]*recheck.Queue[*Frontend]{"looks": looks, "resyncs": own} {
-		params.JobGroup.Add(job.OneShot(name, func(ctx context.Context, _ cell.Health) error {
-			queue.Run(ctx)
-			return nil
-		}))
-	}
+	w := &watcher{ops, params.DB, frontends, looks, params.Log}
+	params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting), job.OneShot("watch", w.run),
+		job.OneShot("looks", looks.Run), job.OneShot("resyncs", own.Run))
 	return loop, nil
 }
 

@@ -80,7 +80,7 @@ func (s state) has(at kernel.Service, from netip.AddrPort) bool {
 	}
 }
 
-// group is a few services and slices that nobody else changes.
+// group is a few services and slices that no other goroutine changes.
 type group struct {
 	*prober
 	*rand.Rand

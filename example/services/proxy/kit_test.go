@@ -173,10 +173,7 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	looks := recheck.New[*Frontend](loop)
 	w := &watcher{ops, e.DB, frontends, looks, quiet}
 	reconcilertest.Go(e, func(ctx context.Context) error { return w.run(ctx, health) })
-	reconcilertest.Go(e, func(ctx context.Context) error {
-		looks.Run(ctx)
-		return nil
-	})
+	reconcilertest.Go(e, func(ctx context.Context) error { return looks.Run(ctx, health) })
 	reconcilertest.Go(e, d.Run)
 }
 
