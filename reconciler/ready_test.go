@@ -146,6 +146,34 @@ func TestReadyComesAfterWhatTheFirstResyncHasFound(t *testing.T) {
 	}
 }
 
+// Its repair waits for the end of a pause.
+func TestRowThatAResyncFindsMissingIsNotInForce(t *testing.T) {
+	var registry *inspect.Registry
+	rows := map[uint64]int{1: 1, 2: 1}
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, _ *world, cfg *reconciler.Config[*object]) {
+		registry = &inspect.Registry{}
+		cfg.Options = append(cfg.Options, reconciler.WithRegistry(registry))
+	}}, func(e *env, w *world, _ func()) {
+		inForce := func(key string) bool {
+			force, err := registry.InForce(e.Context(), "objects", key)
+			require.NoError(e, err)
+			return force.Yes
+		}
+		e.pass(time.Second)
+		require.True(e, inForce("1"))
+		require.NoError(e, e.loop.PauseOnly("1"))
+		w.drift(1, -1)
+		e.loop.Resync()
+		e.pass(time.Minute)
+		require.False(e, inForce("1"))
+		require.True(e, inForce("2"))
+		e.loop.Resume()
+		e.pass(time.Minute)
+		require.True(e, inForce("1"))
+		require.Equal(e, rows, w.holds())
+	})
+}
+
 func TestLoopThatDoesNotPruneIsReadyWithoutAPrune(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)

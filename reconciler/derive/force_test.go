@@ -140,6 +140,30 @@ func TestRowsOfAllInputsOfAJoinAreInForceOrSayWhyNot(t *testing.T) {
 	})
 }
 
+// What a row has derived stays while it fails: also what it derived from a row that is gone.
+func TestWhatAFailingRowHasDerivedIsNotForgotten(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		c.start()
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		require.Empty(e, c.force("pods", "p"))
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l", Fail: "error"})
+			_, _, err := e.pods.Delete(wtxn, &pod{Name: "p"})
+			require.NoError(e, err)
+		})
+		time.Sleep(time.Minute) // sweeps
+		held := c.force("pods", "p")
+		require.Len(e, held, 1)
+		require.Contains(e, held[0], "a of wishes: terminal: its function failed")
+		e.put(&wish{Name: "a", Places: "l"})
+		require.Empty(e, c.force("pods", "p"))
+	})
+}
+
 func TestRowThatLosesIsNotInForce(t *testing.T) {
 	withJoins(t, func(e *joined) {
 		e.best().Close()
