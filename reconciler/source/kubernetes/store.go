@@ -43,8 +43,11 @@ func (s store[Kind, Obj]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return s.convert(obj.(Kind)), nil }
 }
 
-// Add and Update take an object that has changed.
-func (s store[Kind, Obj]) Add(obj any) error { return s.Update(obj) }
+// Add takes an object that is new, and Update one that has changed.
+func (s store[Kind, Obj]) Add(obj any) error {
+	s.quiet = 0
+	return s.Update(obj)
+}
 func (s store[Kind, Obj]) Update(obj any) error {
 	return s.event(obj, func(o Kind) { s.put(s.convert(o)) })
 }
@@ -59,7 +62,7 @@ func (s store[Kind, Obj]) Resync() error { return nil }
 
 func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 	err := s.reach(obj.(Kind).GetResourceVersion())
-	s.quiet, s.failures = 0, 0
+	s.failures = 0
 	if s.behind.IsZero() {
 		s.behind = time.Now()
 	}
