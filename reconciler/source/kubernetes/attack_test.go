@@ -559,6 +559,34 @@ func TestAStopInEachPhase(t *testing.T) {
 	})
 }
 
+// Of a server that does not stream, the whole list is there before the first call of Rows. The list after that which was
+// given up still shows that another cluster answers.
+func TestAStopDoesNotWaitForTheRowsOfAList(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			time.Sleep(time.Second)
+			return rowsOf(o)
+		}
+		e.server.setFail(always(errStream, "stream"))
+		e.server.put("a", "1=x")
+	}, func(e *env) {
+		e.pass(2 * time.Second)
+		e.requireRows("1=x")
+		e.server.replace("two", 100)
+		for i := range 20 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("1%02d=x", i))
+		}
+		e.pass(5 * time.Second)
+		began := time.Now()
+		e.stop()
+		require.LessOrEqual(e, time.Since(began), time.Second)
+		e.start()
+		e.pass(time.Minute)
+		require.Len(e, e.rows(), 21)
+		require.Contains(e, e.input().Problems().First[0], "rows of 1 configmaps that it does not have are held")
+	})
+}
+
 // Two sources of one table: each bound is that of its own rows.
 func TestMaxDeletionsAreThoseOfEachSource(t *testing.T) {
 	run(t, func(e *env, cfg *fakeConfig, to *source.Config[*row]) {

@@ -292,8 +292,7 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 			s.failures = 0 // the source has ended it
 		} else if s.pause = s.delay(w.err); s.failures > 1 || silent && w.lists {
 			if !silent || w.lists || s.bookmarks {
-				why := cmp.Or(w.err, errors.New("the watch ends too early"))
-				s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, why))
+				s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, cmp.Or(w.err, errors.New("it ends too early"))))
 			}
 			if silent {
 				s.failures = 0
