@@ -147,7 +147,7 @@ func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 	m := mapsOf(t, client, "default")
 	m.put("a", "1=x")
 	f := followMaps(t, s.Config("agent"), "default")
-	f.requireAway(`configmaps is forbidden: User "agent" cannot list resource "configmaps" in API group "" in the namespace "default"`)
+	f.requireAway(`configmaps is forbidden: User "agent" cannot watch resource "configmaps" in API group "" in the namespace "default"`)
 	grant := func(verbs ...string) {
 		role := &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: strings.Join(verbs, "-")},
@@ -164,9 +164,9 @@ func TestWhatTheServerForbidsIsSaid(t *testing.T) {
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	grant("list")
-	f.requireAway(`cannot watch resource "configmaps"`)
 	grant("watch")
+	f.requireAway(`cannot list resource "configmaps"`)
+	grant("list")
 	f.requireRows("a/1=x")
 	eventually(t, func() bool { return f.input().Rejected == 1 }, "the missing right is a problem")
 	require.Contains(t, f.input().Problems().First[0], `User "agent" cannot get resource "namespaces"`)

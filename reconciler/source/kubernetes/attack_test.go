@@ -219,6 +219,34 @@ func TestAQuietKindWithoutBookmarksIsNotAway(t *testing.T) {
 		require.NotContains(e, e.log.String(), "disconnected")
 		e.server.put("a", "1=y")
 		e.requireRows("1=y")
+	})
+}
+
+// A proxy may hold back what comes. It is not known then whether the kind has bookmarks.
+func TestWhatSilentWatchesDoNotShowIsListed(t *testing.T) {
+	run(t, nil, func(e *env) {
+		for i := range 5 {
+			e.server.set(func() { e.server.hidden = true; clear(e.server.watches) })
+			e.server.put("a", fmt.Sprint("1=", i))
+			e.pass(2*silence + 5*time.Second)
+			e.requireRows(fmt.Sprint("1=", i))
+		}
+		require.NotContains(e, e.log.String(), "disconnected")
+	})
+}
+
+func TestAListThatIsSilentIsReadInPages(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.silent = true // it knows no lists that stream, and takes them for watches
+		e.server.put("a", "1=x")
+	}, func(e *env) {
+		e.requireRows()
+		e.pass(silence + 2*time.Second)
+		require.Contains(e, e.log.String(), `error="watching configmaps: nothing has come for 3m0s, not even a bookmark"`)
+		e.requireRows("1=x")
+		require.True(e, e.sink.State().Connected)
+		initialized, _ := e.table.Initialized(e.db.ReadTxn())
+		require.True(e, initialized)
 		require.Len(e, e.server.times("stream"), 1)
 	})
 }
@@ -232,12 +260,92 @@ func TestASilentWatchOfAServerThatSendsBookmarksIsSaid(t *testing.T) {
 		e.pass(2*silence + 5*time.Second)
 		require.ErrorContains(e, e.sink.State().Err, "nothing has come for 3m0s, not even a bookmark")
 		e.server.put("a", "1=y")
-		e.pass(10 * time.Minute)
+		e.pass(silence - 10*time.Second)
 		level, _, _ := e.health.Now()
 		require.Equal(e, "Degraded", string(level))
+		e.pass(20 * time.Second)
+		e.requireRows("1=y") // it is listed in pages
 		e.server.set(func() { e.server.silent = false })
-		e.pass(silence + time.Minute)
-		e.requireRows("1=y")
+		e.pass(3*silence + time.Minute)
+		e.server.put("a", "1=z")
+		e.requireRows("1=z")
+	})
+}
+
+// A proxy may end what is quiet for less than a minute, before the first bookmark.
+func TestAWatchThatIsCutWhileItIsQuietGoesOnWithinTheBackoff(t *testing.T) {
+	for name, last := range map[string]watch.Event{
+		"cleanly": {}, "with an error": {Type: watch.Error, Object: &apierrors.NewInternalError(errRefused).ErrStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, func(e *env) {
+				for i := range 20 {
+					e.pass(50 * time.Second)
+					e.server.cut(last)
+					if i%5 == 4 {
+						e.server.put("a", fmt.Sprint("1=", i))
+						e.pass(time.Second + time.Millisecond)
+						e.requireRows(fmt.Sprint("1=", i))
+					}
+				}
+				require.NotContains(e, e.log.String(), "disconnected")
+				require.Len(e, e.server.times("stream"), 1)
+			})
+		})
+	}
+}
+
+// How often an attempt failed before the server came back does not count when a watch ends later.
+func TestAfterATimeAwayAWatchGoesOnWithinTheBackoff(t *testing.T) {
+	run(t, nil, func(e *env) {
+		e.server.setFail(always(errRefused))
+		e.server.cut(watch.Event{})
+		e.pass(10 * time.Minute)
+		e.server.setFail(nil)
+		e.pass(50 * time.Second)
+		require.True(e, e.sink.State().Connected)
+		e.server.cut(watch.Event{})
+		e.server.put("a", "1=x")
+		e.pass(time.Second + time.Millisecond)
+		e.requireRows("1=x")
+		require.Equal(e, 1, strings.Count(e.log.String(), "source disconnected"), e.log)
+	})
+}
+
+// Nodes, as an example, change all the time, and slices while a program is rolled out.
+func TestAHoldEndsThoughObjectsChangeAllTheTime(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.server.replace("two", 100)
+		e.server.put("b", "2=0")
+		e.pass(5 * time.Second)
+		e.requireRows("1=x", "2=0")
+		e.server.bookmark()
+		e.server.put("new", "3=x") // it is being filled
+		e.server.bookmark()
+		e.requireRows("1=x", "2=0", "3=x")
+		e.server.put("b", "2=1")
+		e.requireRows("1=x", "2=1", "3=x")
+		e.server.bookmark()
+		e.requireRows("2=1", "3=x")
+		require.EqualValues(e, e.server.at, e.input().Input)
+	})
+}
+
+// A client of the API server sends five requests a second, and a list of 100,000 objects has 200 pages.
+func TestAPageIsAskedForWithOneOtherRequest(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		for i := range 10 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+		}
+		e.server.setFail(always(errStream, "stream"))
+	}, func(e *env) {
+		e.requireRows(e.model()...)
+		require.Len(e, e.server.times("continue"), 3)
+		require.Len(e, e.server.times("version"), 1, "of the watch")
+		require.Len(e, e.server.times("cluster"), 7, "before the stream, before and after the list, for each page, and of the watch")
 	})
 }
 
@@ -448,6 +556,34 @@ func TestAStopInEachPhase(t *testing.T) {
 			e.pass(10 * time.Second)
 			e.requireRows(e.model()...)
 		})
+	})
+}
+
+// Of a server that does not stream, the whole list is there before the first call of Rows. The list after that which was
+// given up still shows that another cluster answers.
+func TestAStopDoesNotWaitForTheRowsOfAList(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			time.Sleep(time.Second)
+			return rowsOf(o)
+		}
+		e.server.setFail(always(errStream, "stream"))
+		e.server.put("a", "1=x")
+	}, func(e *env) {
+		e.pass(2 * time.Second)
+		e.requireRows("1=x")
+		e.server.replace("two", 100)
+		for i := range 20 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("1%02d=x", i))
+		}
+		e.pass(5 * time.Second)
+		began := time.Now()
+		e.stop()
+		require.LessOrEqual(e, time.Since(began), time.Second)
+		e.start()
+		e.pass(time.Minute)
+		require.Len(e, e.rows(), 21)
+		require.Contains(e, e.input().Problems().First[0], "rows of 1 configmaps that it does not have are held")
 	})
 }
 

@@ -10,7 +10,7 @@
 //     server move Input on while the kind does not change.
 //   - A watch that has ended goes on at the version where it was, after a random wait. Only if the server no longer has
 //     that version, the watch has ended at once, or on two of them nothing came, not even a bookmark, the kind is listed
-//     again: then only differences are written.
+//     again, in pages if a list that streams is silent, too. Then only differences are written.
 //   - When the API server is away, or refuses, the rows stay. The state and the health of the sink say since when and
 //     why: connection refused, the verb and the resource that are forbidden, the error of TLS. The source tries again for
 //     as long as it takes, and waits as long as the server asks (429 with Retry-After).
@@ -20,8 +20,8 @@
 //     others, and the next one gets the row when the first gives it up.
 //   - The cluster is known by the UID of the namespace kube-system. If another one, or one that was restored, answers in
 //     its place, rows that it does not have are held: it may not be filled yet. Meanwhile each change is applied, and
-//     Input stays. The hold ends at the second bookmark after the last change, in about two minutes, and, unless the sink
-//     has AllowEmpty, only if a row is left. In a cluster that is the same an empty list is believed. Bound what a list
+//     Input stays. The hold ends at the second bookmark after the last new object, in about two minutes, and, unless the
+//     sink has AllowEmpty, only if a row is left. In a cluster that is the same an empty list is believed. Bound what a list
 //     deletes with [source.Config].MaxDeletions.
 //
 // # What it needs

@@ -38,9 +38,10 @@ type fakeServer struct {
 	// hang may wait before that, with the lock unlocked, until the request ends; nil does not.
 	fail func(what string) error
 	hang func(ctx context.Context, what string)
-	// slow is for how long each object of a stream is held back, and silent reports whether watches say nothing.
-	slow   time.Duration
-	silent bool
+	// slow is for how long each object of a stream is held back. silent reports whether streams and watches say nothing, and
+	// hidden whether watches do.
+	slow           time.Duration
+	silent, hidden bool
 	// created is when each object is made, if it is not zero, and versions the version of each list, if it is not nil.
 	created  metav1.Time
 	versions *string
@@ -268,7 +269,7 @@ func (f *fakeServer) watch(ctx context.Context, opts metav1.ListOptions) (watch.
 		return nil, err
 	}
 	w := &fakeWatch{server: f, events: make(chan watch.Event, 10_000), closed: make(chan struct{})}
-	if f.silent {
+	if f.silent || f.hidden && what == "watch" {
 		return w, nil
 	}
 	if what == "stream" && f.slow > 0 {

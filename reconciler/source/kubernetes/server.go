@@ -115,10 +115,8 @@ func metadata(ctx context.Context, r *rest.Request) (found metav1.ObjectMeta, er
 	if err := answer.Error(); err != nil {
 		return found, err
 	}
-	var read struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-	}
+	var read metav1.PartialObjectMetadata
 	text, _ := answer.Raw() // its error is the same
 	err = json.Unmarshal(text, &read)
-	return read.Metadata, err
+	return read.ObjectMeta, err
 }

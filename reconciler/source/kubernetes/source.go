@@ -79,7 +79,7 @@ type Source[Kind object, Obj any] struct {
 	at               uint64
 	same             bool
 	// former are objects of another cluster, or of an earlier state of it, that are not in this one: their rows are held.
-	// quiet is the number of bookmarks since the last change.
+	// quiet is the number of bookmarks since the last object was added.
 	former map[string]struct{}
 	quiet  int
 	// bookmarks reports whether the server sends any: it does not for a kind that it has no cache of, such as events.
@@ -144,8 +144,8 @@ func (s *Source[Kind, Obj]) Run(ctx context.Context) error {
 	s.ctx = ctx
 	if !guard.Returned(func() {
 		for ctx.Err() == nil {
-			// It returns when the server no longer has the version where the watch was, or if it cannot be followed.
-			if err := s.reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+			// It returns when the kind has to be listed again, or if the server cannot be followed.
+			if err := s.reflector.ListAndWatchWithContext(ctx); err != nil && err != errSilent && ctx.Err() == nil {
 				s.failed(err)
 			}
 		}
@@ -188,30 +188,37 @@ func (s *Source[Kind, Obj]) list(ctx context.Context, opts metav1.ListOptions) (
 
 // watch answers the Reflector with a watch, which may begin with all objects. It tries for as long as it takes.
 func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	lists, isAnswer := opts.SendInitialEvents != nil, isExpired
+	lists, isAnswer, follows := opts.SendInitialEvents != nil, isExpired, s.cfg.Sink.Connected
 	if lists {
-		opts.ResourceVersion, isAnswer = "", cannotStream
+		opts.ResourceVersion, isAnswer, follows = "", cannotStream, func() {}
 	}
-	x := &stream[Kind]{
-		run: ctx, lists: lists, follows: s.cfg.Sink.Connected,
-		events: make(chan watch.Event, maxAhead), ended: make(chan struct{}),
-	}
+	x := &stream[Kind]{run: ctx, lists: lists, early: true, cancel: func() {}, events: make(chan watch.Event, maxAhead)}
 	err := s.try(ctx, "watching", isAnswer, lists, func() (err error) {
-		x.close() // another cluster has answered after it
+		x.cancel() // another cluster has answered after it
 		ctx, cancel := context.WithCancel(ctx)
 		x.ctx, x.cancel = ctx, cancel
 		late := time.AfterFunc(answerTimeout, cancel)
-		if x.Interface, err = s.server.watch(ctx, opts); !late.Stop() {
+		if x.Interface, err = s.server.watch(ctx, opts); err == nil {
+			x.cancel = func() { cancel(); x.Interface.Stop() }
+		}
+		if !late.Stop() {
 			err = fmt.Errorf("no answer for %s", answerTimeout)
+		}
+		if err != nil {
+			return err
+		}
+		version, err := s.server.version(ctx)
+		if err == nil && !lists && s.isBehind(version) {
+			err = apierrors.NewResourceExpired(fmt.Sprintf("the version went back from %s to %s", s.version, version))
 		}
 		return err
 	})
 	if err != nil {
-		x.close()
+		x.cancel()
 		return nil, err
 	}
 	s.stream = x
-	go x.pass(s.lists)
+	go x.pass(s.lists, follows)
 	return x, nil
 }
 
@@ -219,30 +226,28 @@ func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) 
 func isExpired(err error) bool    { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 func cannotStream(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
-// try asks the server until it answers. An error that isAnswer takes is one for the Reflector. begins reports whether a
-// list begins: it is of one cluster, and so is the watch after it, whose versions do not go back. Otherwise the error has
-// the Reflector list again.
+// try asks the server until it answers. An error that isAnswer takes is one for the Reflector, and so is errSilent. A list
+// that begins is of one cluster, and so is the watch after it: otherwise the error has the Reflector list again.
 func (s *Source[Kind, Obj]) try(
 	ctx context.Context, doing string, isAnswer func(error) bool, begins bool, ask func() error,
 ) error {
 	// A list may be asked for when Run has returned.
 	for ctx.Err() == nil {
 		err := s.wait(ctx)
-		if err == nil && begins {
-			s.found, _, err = s.identify(ctx)
+		if err != nil {
+			return err
+		}
+		if begins {
+			s.found, err = s.identify(ctx)
 		}
 		if err == nil {
 			err = ask()
 		}
 		if err == nil {
 			// It comes after the answer: a server that is replaced later ends the connection of a watch.
-			var uid, version string
-			switch uid, version, err = s.identify(ctx); {
-			case err != nil:
-			case uid != s.found:
+			var uid string
+			if uid, err = s.identify(ctx); err == nil && uid != s.found {
 				err = apierrors.NewResourceExpired(fmt.Sprintf("the UID of kube-system is %q, before %q", uid, s.found))
-			case !begins && s.isBehind(version):
-				err = apierrors.NewResourceExpired(fmt.Sprintf("the version went back from %s to %s", s.version, version))
 			}
 		}
 		if err == nil || ctx.Err() != nil || isAnswer(err) {
@@ -267,8 +272,8 @@ func (s *Source[Kind, Obj]) delay(err error) time.Duration {
 	return s.backoff.Delay(s.failures) + time.Duration(seconds)*time.Second
 }
 
-// wait waits until it is time to ask the server. The end of a watch is no news, unless two in a row had no event. If both
-// were silent, what comes may be lost on the way: then the kind is listed again.
+// wait waits until it is time to ask the server. The end of a watch is no news, unless two in a row were early or silent. If
+// both were silent, or a list, what comes may be lost on the way: with errSilent the kind is listed, or in another way.
 func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 	if w := s.stream; w != nil {
 		s.stream = nil
@@ -279,13 +284,19 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 		if len(s.wants.Dirty) > 0 {
 			s.write()
 		}
-		if s.failures++; w.run.Err() != nil || w.wait != nil || w.err == errSilent && !s.bookmarks {
+		silent := w.err == errSilent
+		if s.failures++; !w.early && !silent {
+			s.failures = 1 // it has lasted
+		}
+		if w.run.Err() != nil || w.wait != nil {
 			s.failures = 0 // the source has ended it
-		} else if s.pause = s.delay(w.err); s.failures > 1 {
-			why := cmp.Or(w.err, errors.New("the watch ends at once"))
-			s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, why))
-			if w.err == errSilent && !w.lists {
-				return apierrors.NewResourceExpired(why.Error())
+		} else if s.pause = s.delay(w.err); s.failures > 1 || silent && w.lists {
+			if !silent || w.lists || s.bookmarks {
+				s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, cmp.Or(w.err, errors.New("it ends too early"))))
+			}
+			if silent {
+				s.failures = 0
+				return errSilent
 			}
 		}
 	}
@@ -297,14 +308,13 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// identify returns the UID of the cluster that answers, empty if it may not be read, and the version that it is at.
-func (s *Source[Kind, Obj]) identify(ctx context.Context) (uid, version string, err error) {
-	uid, s.unnamed = s.server.cluster(ctx)
-	if s.unnamed != nil && !apierrors.IsForbidden(s.unnamed) && !apierrors.IsNotFound(s.unnamed) {
-		return "", "", fmt.Errorf("the namespace kube-system: %w", s.unnamed)
+// identify returns the UID of the cluster that answers, empty if it may not be read.
+func (s *Source[Kind, Obj]) identify(ctx context.Context) (uid string, err error) {
+	uid, err = s.server.cluster(ctx)
+	if s.unnamed = err; err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return uid, nil
 	}
-	version, err = s.server.version(ctx)
-	return uid, version, err
+	return "", fmt.Errorf("the namespace kube-system: %w", err)
 }
 
 // isBehind reports whether a version of the server is before the newest one that was seen.
@@ -320,30 +330,27 @@ type stream[Kind object] struct {
 	run             context.Context // of Run
 	ctx             context.Context // of the watch
 	cancel          context.CancelFunc
-	events          chan watch.Event
-	// lists reports whether it begins with all objects. If not, follows is called when it has not ended at once.
-	lists   bool
-	follows func()
-	// ended is closed when the stream has ended. After that err is why, nil if it was not said, and wait is answered after
-	// the next list; nil if none is.
-	ended chan struct{}
-	err   error
-	wait  chan<- error
+	// events is closed at the end. After that err is why, nil if it was not said. lists reports whether it is a list that is
+	// not through, and early whether it has ended at once after that. wait is answered after the next list; nil if none is.
+	events       chan watch.Event
+	err          error
+	lists, early bool
+	wait         chan<- error
 }
 
-// pass passes on the events of the server until they end. It takes a call of Loaded, unless the list is not through.
-func (x *stream[Kind]) pass(lists <-chan chan<- error) {
-	defer close(x.ended)
+// pass passes on the events of the server until they end. It takes a call of Loaded, unless the list is not through, and
+// calls follows when the watch has not ended at once.
+func (x *stream[Kind]) pass(lists <-chan chan<- error, follows func()) {
 	defer close(x.events)
-	defer x.close()
+	defer x.cancel()
 	late := time.NewTimer(silence)
 	defer late.Stop()
 	begun := time.NewTimer(atOnce)
 	defer begun.Stop()
-	for listed := !x.lists; x.err == nil; late.Reset(silence) {
+	for ; x.err == nil; late.Reset(silence) {
 		var event watch.Event
 		asked := lists
-		if !listed {
+		if x.lists {
 			asked = nil
 		}
 		select {
@@ -353,9 +360,8 @@ func (x *stream[Kind]) pass(lists <-chan chan<- error) {
 		case <-late.C:
 			x.err = errSilent
 		case <-begun.C:
-			if !x.lists {
-				x.follows()
-			}
+			x.early = x.lists
+			follows()
 			continue
 		case <-x.ctx.Done():
 		}
@@ -365,11 +371,13 @@ func (x *stream[Kind]) pass(lists <-chan chan<- error) {
 		if event.Type == "" || x.err != nil && !isExpired(x.err) {
 			return
 		}
-		if !x.lists && x.err == nil && begun.Stop() {
-			x.follows()
+		if x.err == nil && begun.Stop() {
+			follows()
 		}
-		// The first bookmark is the end of the list.
-		listed = listed || event.Type == watch.Bookmark
+		if x.lists && event.Type == watch.Bookmark {
+			x.lists = false // it is through
+			begun.Reset(atOnce)
+		}
 		select {
 		case x.events <- event:
 		case <-x.ctx.Done():
@@ -382,15 +390,6 @@ func (x *stream[Kind]) ResultChan() <-chan watch.Event { return x.events }
 // Stop ends the stream. It may have ended by itself.
 func (x *stream[Kind]) Stop() {
 	x.cancel()
-	<-x.ended
-}
-
-// close ends the watch, if there is one.
-func (x *stream[Kind]) close() {
-	if x.Interface != nil {
-		x.Interface.Stop()
-	}
-	if x.cancel != nil {
-		x.cancel()
+	for range x.events { // until it is closed
 	}
 }

@@ -43,8 +43,11 @@ func (s store[Kind, Obj]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return s.convert(obj.(Kind)), nil }
 }
 
-// Add and Update take an object that has changed.
-func (s store[Kind, Obj]) Add(obj any) error { return s.Update(obj) }
+// Add takes an object that is new, and Update one that has changed.
+func (s store[Kind, Obj]) Add(obj any) error {
+	s.quiet = 0
+	return s.Update(obj)
+}
 func (s store[Kind, Obj]) Update(obj any) error {
 	return s.event(obj, func(o Kind) { s.put(s.convert(o)) })
 }
@@ -59,7 +62,7 @@ func (s store[Kind, Obj]) Resync() error { return nil }
 
 func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 	err := s.reach(obj.(Kind).GetResourceVersion())
-	s.quiet, s.failures = 0, 0
+	s.failures = 0
 	if s.behind.IsZero() {
 		s.behind = time.Now()
 	}
@@ -80,6 +83,14 @@ func (s store[Kind, Obj]) Bookmark(version string) error {
 
 // Replace takes a list: items, if it was streamed, or objects.
 func (s store[Kind, Obj]) Replace(list []any, version string) error {
+	for i, obj := range list {
+		if o, is := obj.(Kind); is && s.ctx.Err() == nil {
+			list[i] = s.convert(o) // the memory of o is free
+		}
+	}
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
 	replaced := s.isBehind(version) || s.cluster != "" && s.found != "" && s.cluster != s.found
 	s.same = !replaced && s.found != "" && s.cluster == s.found
 	if err := s.reach(version); err != nil {
@@ -88,12 +99,8 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 	}
 	s.cluster = cmp.Or(s.found, s.cluster)
 	listed := make(map[string]struct{}, len(list))
-	for i, obj := range list {
-		x, is := obj.(*item[Obj])
-		if !is {
-			x = s.convert(obj.(Kind))
-		}
-		list[i] = nil // its memory is free
+	for _, obj := range list {
+		x := obj.(*item[Obj])
 		listed[keyOf(x)] = struct{}{}
 		s.put(x)
 	}
@@ -279,8 +286,7 @@ func (s *Source[Kind, Obj]) write() (err error) {
 	if s.full {
 		s.included = at
 	}
-	told := fmt.Sprint(s.bad.Version(), s.shared.Version(), len(s.former), s.unnamed)
-	if told != s.told && s.ctx.Err() == nil {
+	if told := fmt.Sprint(s.bad.Version(), s.shared.Version(), len(s.former), s.unnamed); told != s.told && s.ctx.Err() == nil {
 		s.told = told
 		s.cfg.Sink.Report(s.problems()...)
 	}
