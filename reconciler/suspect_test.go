@@ -280,6 +280,7 @@ func TestSuspicionsWithoutAGetterShareAResync(t *testing.T) {
 			d.mu.Lock()
 			d.both = both
 			d.mu.Unlock()
+			// A part that runs while the object is applied may find it missing, and suspect it after that.
 			limiter := rate.NewLimiter(rate.Every(time.Second), 1)
 			limiter.Allow()
 			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RefreshLimiter = limiter }))
@@ -296,6 +297,7 @@ func TestSuspicionsWithoutAGetterShareAResync(t *testing.T) {
 			require.Equal(e, []string{"update(1)"}, g.changes())
 			require.Equal(e, lists+1, g.listed())
 			// It may have been listed before it was removed.
+			limiter.Allow()
 			e.loop.Resync()
 			e.pass(50 * time.Millisecond)
 			g.drift(1, -1)
