@@ -58,7 +58,7 @@ type Config[Obj any] struct {
 	Pruner Pruner[Obj]
 
 	// Lister lists what the target has: the reconciler compares that with the table. It replaces pruning, and must not
-	// be set together with Pruner. nil means that nothing is compared. It may also be a [Getter].
+	// be set together with Pruner. nil means that nothing is compared. It may also be a [Getter], which needs Equal.
 	Lister Lister[Obj]
 	// OrphansOnly is for a target that lists keys only, or whose rows must not be repaired: the reconciler deletes what
 	// no row wants, and compares nothing else. It needs a Lister, and must not be set together with Equal.
@@ -69,7 +69,7 @@ type Config[Obj any] struct {
 	// With Equal the reconciler adopts what an earlier process has left: no operation is called before Lister has
 	// listed the target once, and a row whose object is there and equal is Done at once. Such an object is attempted
 	// and applied for waits, and its operation in the journal has the cause "adopted". An Update that would return
-	// [Requeue] is not called for it, either: let Equal be false if it has to be.
+	// [Requeue], or delete the object, is not called for it, either: let Equal be false if it has to be.
 	//
 	// Equal is called from several goroutines at once, and must change neither object. If it panics while the
 	// reconciler adopts, nothing more is adopted; in a resync the listing fails. nil means that all objects with
@@ -228,6 +228,8 @@ func (cfg *Config[Obj]) check() error {
 	f.add(cfg.OrphansOnly && cfg.Equal != nil, "Config.OrphansOnly and Config.Equal are both set")
 	f.add(cfg.Equal != nil && cfg.Lister == nil, "Config.Equal is set, but Config.Lister is nil")
 	f.add(cfg.Diff != nil && cfg.Equal == nil, "Config.Diff is set, but Config.Equal is nil")
+	_, gets := cfg.Lister.(Getter[Obj])
+	f.add(gets && cfg.Equal == nil && !cfg.OrphansOnly, "Config.Equal is nil, but Config.Lister (%T) is a Getter, which needs it", cfg.Lister)
 	return errors.Join(f...)
 }
 

@@ -170,6 +170,7 @@ func (r *runner[Obj]) applyPause() {
 	}
 	r.core.SetPaused(p.objects)
 	r.shared.keyWaits.NotePause()
+	r.shared.needs.NotePause()
 }
 
 // pauses reports whether a single object is paused, but not whether the whole loop is.

@@ -119,7 +119,7 @@ func NeedDeleted[Obj any](ctx context.Context, loop *Loop[Obj], match func(obj O
 //   - a [Blocked] error with the text of err: obj is looked at first. If it was lost, the operation runs again as soon as it is
 //     applied again. If it is as its row wants it, the operation runs again at once: obj may not have been the reason.
 //   - err, if that has not helped, so that the object fails and backs off, and if obj has no row, loop has no
-//     [Config].Lister, or it has stopped. A nil err is nil.
+//     [Config].Lister, or one for OrphansOnly, or it has stopped. A nil err is nil.
 //
 // An operation that needs several objects calls it for one after the other, with the error of the call before. Call it only
 // for errors that say that something is missing, such as ENOENT: each call costs a look and another call of the operation.
@@ -158,7 +158,7 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 		Deletions: r.core.Deletions,
 	}
 	if s.setup.cfg.Lister != nil && !s.setup.cfg.OrphansOnly {
-		cfg.Verify = r.suspect
+		cfg.Verify, cfg.Pauses = r.suspect, func(row Obj) bool { return r.paused.pauses(row) }
 	}
 	if s.rows.Writable == nil {
 		// A version that was applied shows as Done when the mark has passed it.
@@ -170,14 +170,17 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 	return needs.New(cfg)
 }
 
-// suspect is Verify of a row on the goroutine of the loop.
-func (r *runner[Obj]) suspect(row Obj, revision statedb.Revision) (running, paused bool) {
-	if r.shared.execution.config.Look == nil {
-		r.resync.Request(false)
-	} else {
-		running = r.refreshRow(row, revision, core.CauseVerify, false)
+// suspect is Verify of a row on the goroutine of the loop. It asks for no resync if the last one has found the row wrong, and
+// its repair comes, nor while one runs, which may find it wrong: if not, suspect is called again.
+func (r *runner[Obj]) suspect(row Obj, revision statedb.Revision) (running bool) {
+	if r.shared.execution.config.Look != nil {
+		return r.refreshRow(row, revision, core.CauseVerify, false)
 	}
-	return running, r.paused.pauses(row)
+	comes := r.resync.Wrong(row) != "" && (r.shared.refresher.Repairing() || r.core.TracksKeyOf(row))
+	if !comes && !r.resync.Lists() {
+		r.resync.Request(false)
+	}
+	return false
 }
 
 // because returns what holds up what a blocked object needs, as a text that follows the reason; empty if nothing is

@@ -335,6 +335,9 @@ func TestListerIsChecked(t *testing.T) {
 			cfg.Lister, cfg.OrphansOnly = w, true
 			cfg.Equal = func(_, _ *object) bool { return true }
 		},
+		"Config.Equal is nil, but Config.Lister (*reconciler_test.getting) is a Getter, which needs it": func(cfg *reconciler.Config[*object]) {
+			cfg.Lister = &getting{world: w}
+		},
 		"Config.Equal is set, but Config.Lister is nil": func(cfg *reconciler.Config[*object]) {
 			cfg.Equal = func(_, _ *object) bool { return true }
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -25,10 +26,11 @@ type dependents struct {
 	w *world
 
 	mu sync.Mutex
-	// loop is the one that is suspected. refuses: the target refuses parts although it has the object. ends is how long a
-	// call goes on when it has suspected the object.
+	// loop is the one that is suspected. refuses: the target refuses parts although it has the object. both: the object 2 is
+	// suspected, too. ends is how long a call goes on when it has suspected the object.
 	loop    *reconciler.Loop[*object]
 	refuses bool
+	both    bool
 	ends    time.Duration
 	calls   int
 }
@@ -43,6 +45,9 @@ func (d *dependents) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.
 	}
 	if _, has := d.w.holds()[1]; !has || d.refuses {
 		err := reconciler.Suspect(ctx, d.loop, needed, errLost)
+		if d.both {
+			err = reconciler.Suspect(ctx, d.loop, &object{ID: 2}, err)
+		}
 		time.Sleep(d.ends)
 		return err
 	}
@@ -216,6 +221,91 @@ func TestSuspectedObjectThatIsPausedIsAppliedWhenItIsResumed(t *testing.T) {
 			e.pass(50 * time.Millisecond)
 			d.is(other, 2, reconciler.StatusKindDone, "")
 			require.Equal(e, 2, d.take())
+		})
+	}
+}
+
+func TestSuspicionDoesNotSayPausedAfterThePause(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		require.NoError(e, e.loop.PauseOnly("1"))
+		e.pass(time.Second)
+		g.drift(1, -1)
+		insert(2)
+		e.pass(time.Second)
+		require.Contains(e, other.Explain(e.Context(), "2").Why, "is paused")
+		g.looksLate()
+		e.loop.Resume()
+		e.pass(10 * time.Millisecond)
+		why := other.Explain(e.Context(), "2").Why
+		require.Contains(e, why, "looking at 1")
+		require.NotContains(e, why, "is paused")
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindDone, "")
+	})
+}
+
+// The program writes the row as Done while it is to be looked at, and so ends what the loop knows of it.
+func TestSuspicionIsLookedAtAgainIfItsLookDoesNotCome(t *testing.T) {
+	suspecting(t, true, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+		if e.loop.Config().Clone == nil {
+			return
+		}
+		g.deciding(func(call) error { return reconciler.TerminalError(errors.New("bad")) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		g.deciding(nil)
+		g.drift(1, -1)
+		e.loop.Pause()
+		e.pass(time.Second)
+		row := *e.get(1)
+		row.Status = reconciler.StatusDone()
+		e.Insert(&row)
+		insert(2)
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindBlocked, "looking at 1")
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 1 })
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindBlocked, "looking at 1")
+		e.loop.Resume()
+		e.pass(time.Second)
+		d.is(other, 2, reconciler.StatusKindDone, "")
+		require.Equal(e, 2, g.holds()[1])
+	})
+}
+
+// One is enough for those that come while it runs, if it finds the object missing, and for what follows until it is repaired.
+func TestSuspicionsWithoutAGetterShareAResync(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		suspecting(t, false, func(e *env, g *getting, d *dependents, other *reconciler.Loop[*part], insert func(uint64)) {
+			d.mu.Lock()
+			d.both = both
+			d.mu.Unlock()
+			// A part that runs while the object is applied may find it missing, and suspect it after that.
+			limiter := rate.NewLimiter(rate.Every(time.Second), 1)
+			limiter.Allow()
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RefreshLimiter = limiter }))
+			g.set(nil, func(context.Context) { time.Sleep(100 * time.Millisecond) })
+			lists := g.listed()
+			g.drift(1, -1)
+			insert(2)
+			e.pass(50 * time.Millisecond)
+			if !both {
+				insert(3)
+			}
+			e.pass(10 * time.Second)
+			d.is(other, 2, reconciler.StatusKindDone, "")
+			require.Equal(e, []string{"update(1)"}, g.changes())
+			require.Equal(e, lists+1, g.listed())
+			// It may have been listed before it was removed.
+			limiter.Allow()
+			e.loop.Resync()
+			e.pass(50 * time.Millisecond)
+			g.drift(1, -1)
+			insert(4)
+			e.pass(10 * time.Second)
+			d.is(other, 4, reconciler.StatusKindDone, "")
+			require.Equal(e, []string{"update(1)"}, g.changes())
+			require.Equal(e, lists+3, g.listed())
 		})
 	}
 }

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,11 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/text"
 )
 
 // Getter is a [Lister] that also gets single objects. It is optional: the reconciler calls it if [Config].Lister has the
-// method with this signature, and [Config].Equal is set. A program lets the compiler check the signature:
+// method with this signature, which needs [Config].Equal, and is not called with OrphansOnly. A program lets the compiler
+// check the signature:
 //
 //	var _ reconciler.Getter[*Rule] = (*Firewall)(nil)
 //
@@ -52,8 +53,8 @@ type Getter[Obj any] interface {
 // called when that has ended. However many calls name an object that waits for its Get, it is called once. It takes a permit
 // of [Settings].OperationLimiter.
 //
-// Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister it returns
-// an error that says so.
+// Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister, or with
+// OrphansOnly, it returns an error that says so.
 //
 // Verify blocks until the loop has taken the objects, as [Loop.Reapply] does and with the same errors, but not for their
 // looks and operations. No wait covers these. Safe from any goroutine.
@@ -61,11 +62,14 @@ func (l *Loop[Obj]) Verify(ctx context.Context, objs ...Obj) error {
 	switch {
 	case l.setup.cfg.Lister == nil:
 		return fmt.Errorf("reconciler %q: nothing is verified without a list of the target: set Config.Lister", called(l.setup.id))
-	case l.execution.config.Look == nil:
-		l.Resync()
-		return nil
+	case l.setup.cfg.OrphansOnly:
+		return fmt.Errorf("reconciler %q: nothing is verified, since Config.OrphansOnly is set", called(l.setup.id))
 	}
 	keyed, err := l.mayHand(ctx, objs, "verify")
+	if l.execution.config.Look == nil && len(keyed) > 0 {
+		l.Resync()
+		return err
+	}
 	for some := range slices.Chunk(keyed, atOnce) {
 		if _, failed := ask(ctx, l.view, func(b *answers[Obj]) int { return b.r.hand(some, core.CauseVerify) }); failed != nil {
 			return errors.Join(err, fmt.Errorf("reconciler %q: %w", l.ID(), failed))
@@ -92,18 +96,14 @@ func (l *Loop[Obj]) newLook() func(ctx context.Context, txn statedb.ReadTxn, row
 			s.Right = true
 		case !has:
 			s.Diff = "no such object"
+		case cfg.Equal(row, found):
+			s.Right = true
 		default:
-			s.Right = cfg.Equal(row, found)
-			if s.Diff = "a different object"; !s.Right && cfg.Diff != nil {
-				s.Diff = text.Cut(cfg.Diff(row, found), maxDiff)
-			}
+			s.Diff = cmp.Or(l.runner.resync.Diff(row, found), "a different object")
 		}
 		return s, err
 	}
 }
-
-// maxDiff bounds the bytes of the text of a difference.
-const maxDiff = 1024
 
 // looks decides whether an operation looks at the target before it is called. It returns false if it must not run: it only
 // looks, and nothing can.

@@ -171,6 +171,50 @@ func TestManyFights(t *testing.T) {
 	})
 }
 
+// A look may take until then, and no operation begins after it.
+func TestStopDuringALookCallsNoOperation(t *testing.T) {
+	for _, outlasts := range []bool{false, true} {
+		for _, retry := range []bool{false, true} {
+			verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+				g.failing("down")
+				if retry {
+					e.put(2, 1)
+				}
+				e.pass(10 * time.Millisecond)
+				g.failing("")
+				g.take()
+				g.gives(func(ctx context.Context, _ uint64) (*object, bool, error) {
+					<-ctx.Done()
+					if time.Sleep(time.Second); outlasts {
+						return nil, false, nil
+					}
+					return nil, false, ctx.Err()
+				})
+				if !retry {
+					e.quietly(1)()
+				}
+				e.pass(time.Second)
+				e.stop()
+				e.stop = func() {}
+				require.NotZero(e, g.got()[1])
+				require.Empty(e, g.changes())
+			})
+		}
+	}
+}
+
+func TestDiffThatPanicsIsNoFailureOfALook(t *testing.T) {
+	verifyingWith(t, map[uint64]int{1: 1}, func(_ *env, cfg *reconciler.Config[*object]) {
+		cfg.Diff = func(_, _ *object) string { panic("odd") }
+	}, func(e *env, g *getting) {
+		g.drift(1, 7)
+		e.verify(1)
+		e.pass(10 * time.Millisecond)
+		require.Equal(e, []string{"update(1)"}, g.changes())
+		e.done(1)
+	})
+}
+
 // The retry of an object that is looked at is due when the look is over.
 func TestBreakerClosesDuringALook(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {

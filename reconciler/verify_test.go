@@ -348,32 +348,28 @@ func TestFailingRowIsNotDoneSinceTheTargetHasItsKey(t *testing.T) {
 	for name, failure := range map[string]error{
 		"retry": errors.New("down"), "terminal": reconciler.TerminalError(errors.New("down")), "blocked": reconciler.Blocked("down"),
 	} {
-		for _, gets := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, gets %t", name, gets), func(t *testing.T) {
-				rows := map[uint64]int{1: 1}
-				resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
-					if cfg.Equal, cfg.Diff = nil, nil; gets {
-						cfg.Lister = &getting{world: w}
-					}
-				}}, func(e *env, w *world, _ func()) {
-					e.pass(time.Second)
-					w.deciding(func(call) error { return failure })
-					e.put(2, 1)
-					e.pass(10 * time.Millisecond)
-					e.verify(1)
-					e.loop.Resync()
-					e.pass(time.Second)
-					require.NotEqual(e, reconciler.StatusKindDone, e.told(1).Kind)
-					require.Zero(e, e.plan(e.loop).Adopted)
-					w.deciding(nil)
-					_, err := e.loop.Retry(e.Context())
-					require.NoError(e, err)
-					e.pass(time.Second)
-					e.done(1)
-					require.Equal(e, 2, w.holds()[1])
-				})
+		t.Run(name, func(t *testing.T) {
+			rows := map[uint64]int{1: 1}
+			resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+				cfg.Equal, cfg.Diff = nil, nil
+			}}, func(e *env, w *world, _ func()) {
+				e.pass(time.Second)
+				w.deciding(func(call) error { return failure })
+				e.put(2, 1)
+				e.pass(10 * time.Millisecond)
+				e.verify(1)
+				e.loop.Resync()
+				e.pass(time.Second)
+				require.NotEqual(e, reconciler.StatusKindDone, e.told(1).Kind)
+				require.Zero(e, e.plan(e.loop).Adopted)
+				w.deciding(nil)
+				_, err := e.loop.Retry(e.Context())
+				require.NoError(e, err)
+				e.pass(time.Second)
+				e.done(1)
+				require.Equal(e, 2, w.holds()[1])
 			})
-		}
+		})
 	}
 }
 
@@ -579,6 +575,25 @@ func TestVerifiedRowStillWaitsForItsRequeue(t *testing.T) {
 	})
 }
 
+// A resync leaves it alone, and it is not in the target.
+func TestRowThatWaitsForItsRequeueIsNotSaidToBeInTheTarget(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		w.deciding(func(call) error { return reconciler.Requeue(time.Hour) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "it is in the target")
+		w.drift(1, -1)
+		e.loop.Resync()
+		e.pass(time.Second)
+		why := e.loop.Explain(e.Context(), "1").Why
+		require.NotContains(e, why, "it is in the target")
+		require.Contains(e, why, "missing in the target")
+		e.pass(time.Hour)
+		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "it is in the target")
+	})
+}
+
 func TestVerifyWithoutAGetterIsAResync(t *testing.T) {
 	rows := map[uint64]int{1: 1, 2: 1}
 	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
@@ -591,19 +606,31 @@ func TestVerifyWithoutAGetterIsAResync(t *testing.T) {
 	inBubble(t, func(e *env) {
 		require.ErrorContains(e, e.loop.Verify(e.Context(), &object{ID: 1}), "set Config.Lister")
 	}, nil)
+	inBubble(t, func(e *env) {
+		require.ErrorContains(e, e.loop.Verify(e.Context(), &object{ID: 1}), "Config.OrphansOnly is set")
+		require.Equal(e, errLost, reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, errLost))
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Lister, cfg.OrphansOnly = &getting{world: &world{target: e.target}}, true
+	})
 }
 
 func TestVerifyIsRefusedWhereItWouldWaitForItself(t *testing.T) {
-	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
-		var err error
-		g.first(func(ctx context.Context, _ call) { err = e.loop.Verify(ctx, &object{ID: 1}) })
-		e.put(2, 1)
-		e.pass(time.Second)
-		require.ErrorIs(e, err, reconciler.ErrInOperation)
-		e.stop()
-		e.stop = func() {}
-		require.ErrorIs(e, e.loop.Verify(e.Context(), &object{ID: 1}), inspect.ErrStopped)
-	})
+	for _, gets := range []bool{true, false} {
+		verifyingWith(t, map[uint64]int{1: 1}, func(_ *env, cfg *reconciler.Config[*object]) {
+			if g := cfg.Lister.(*getting); !gets {
+				cfg.Lister = g.world
+			}
+		}, func(e *env, g *getting) {
+			var err error
+			g.first(func(ctx context.Context, _ call) { err = e.loop.Verify(ctx, &object{ID: 1}) })
+			e.put(2, 1)
+			e.pass(time.Second)
+			require.ErrorIs(e, err, reconciler.ErrInOperation)
+			e.stop()
+			e.stop = func() {}
+			require.ErrorIs(e, e.loop.Verify(e.Context(), &object{ID: 1}), inspect.ErrStopped)
+		})
+	}
 }
 
 // otherGet is a Lister with a Get of another meaning.

@@ -107,6 +107,10 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 		}
 	case inspect.StateRetry:
 		return fmt.Sprintf("it has failed %s in a row and waits for its retry", count(x.Attempts, "time"))
+	case inspect.StateRequeue:
+		if s.wrong != "" {
+			return "it was applied, and asked to be run again: until then it stays as a resync has found it, " + s.wrong + " in the target"
+		}
 	case inspect.StateBlocked:
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			return "its deletion was begun and goes on: its operation asked to be run again"

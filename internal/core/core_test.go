@@ -155,6 +155,20 @@ func TestOutcomeOfARunningOperationDoesNotCountAfterAForcedRefresh(t *testing.T)
 	require.Zero(t, c.Index.LowWatermark())
 }
 
+// As one that has ended, or has not begun.
+func TestRecalledLookAtATerminalKeyEndsIfItsRowIsDone(t *testing.T) {
+	c := small(1)
+	op := one(t, c, 0, changed("a", 1))
+	c.Settle(0, op, outcomeOf(op, FailedForGood, "bad"))
+	c.Refresh(time.Hour, row{key: "a"}, 2, CauseVerify, false)
+	op = one(t, c, time.Hour)
+	require.True(t, op.OnlyLooks())
+	require.False(t, c.ObserveSettled(row{key: "a"}, 3, RowDone))
+	require.True(t, c.Recall(time.Hour, op))
+	_, has := c.KeyInfo("a", 0)
+	require.False(t, has)
+}
+
 // No row shows an orphan as done, so one that waits needs no record.
 func TestOrphanHasNoRecordUntilItFails(t *testing.T) {
 	cfg := smallConfig(1)

@@ -164,7 +164,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 		defer m.runSoon(k, now)
 	}
 	k.note, k.refresh, k.verify = nil, false, false
-	if note != nil && note.settled && (note.unset || k.deleted || note.done && k.from == Terminal) {
+	if note != nil && note.settled && (note.unset || k.deleted || note.done && (k.from == Terminal || k.home != nil && k.home.state == Terminal)) {
 		m.leaveGroup(k)
 		m.forget(k)
 		return

@@ -169,7 +169,7 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten boo
 	c.round.giveBack()
 	e := c.entryOf(op)
 	later, refresh, _ := c.finish(e)
-	if e.endsWith(later) || later != nil && later.asks == RowDone && e.from == Terminal {
+	if e.endsWith(later) || later != nil && later.asks == RowDone && (e.from == Terminal || e.waitsIn(Terminal)) {
 		c.queues.leaveGroup(e)
 		c.forget(e)
 		return true

@@ -128,7 +128,7 @@ func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
 // RunNext runs the next operation of a turn; its Err is [ErrNotRun] before. further is that of [Executor.Run].
 func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj], further func() bool) {
 	looks := op.Turn.Looks
-	if !x.ready(ctx, txn, op) || looks && further != nil && !further() {
+	if !x.ready(ctx, txn, op) || looks && (ctx.Err() != nil || further != nil && !further()) {
 		x.Resume()
 		return
 	}

@@ -42,7 +42,7 @@ func (unknown) Is(target error) bool { return target == ErrNotKnown }
 // Limit bounds the keys that one [Needs.Check] looks at.
 const Limit = 1024
 
-// Config is the configuration of a [Needs]. All fields are required, except Verify and Applied.
+// Config is the configuration of a [Needs]. All fields are required, except Applied, and Verify with Pauses.
 type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// Name is the name of the reconciler for people.
@@ -54,10 +54,11 @@ type Config[Obj any] struct {
 	Wake            func()
 
 	// The goroutine of the loop calls the functions below. Verify has a row looked at in the target; nil if nothing can look.
-	// running reports whether an operation on it runs, after which it is looked at, paused whether the object is paused.
+	// running reports whether an operation on it runs, after which it is looked at. Pauses reports whether an object is paused.
 	// Applied reports whether a version of a row is applied that may not show as Done yet; nil if each that is applied does.
 	// Key describes a key; false if it has no entry. Deletions has the objects of which the core has the deletion, by key.
-	Verify    func(row Obj, revision statedb.Revision) (running, paused bool)
+	Verify    func(row Obj, revision statedb.Revision) (running bool)
+	Pauses    func(row Obj) bool
 	Applied   func(row Obj, revision statedb.Revision) bool
 	Key       func(key string) (core.KeyInfo[Obj], bool)
 	Deletions func() iter.Seq2[string, Obj]

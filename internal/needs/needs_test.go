@@ -49,12 +49,14 @@ type env struct {
 	table statedb.RWTable[*row]
 	// deletions are those that the loop has and has not carried out.
 	deletions map[string]*row
+	// entries are the keys of which the loop knows something else.
+	entries map[string]bool
 	// woken counts the calls of Wake.
 	woken atomic.Int64
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: statedb.New(), deletions: map[string]*row{}}
+	e := &env{T: t, db: statedb.New(), deletions: map[string]*row{}, entries: map[string]bool{}}
 	var err error
 	e.table, err = statedb.NewTableAny(e.db, "rows", nil, nil, byID)
 	require.NoError(t, err)
@@ -69,7 +71,7 @@ func newEnv(t *testing.T) *env {
 		},
 		Key: func(key string) (core.KeyInfo[*row], bool) {
 			_, has := e.deletions[key]
-			return core.KeyInfo[*row]{Deleted: has}, has
+			return core.KeyInfo[*row]{Deleted: has}, has || e.entries[key]
 		},
 		Deletions: func() iter.Seq2[string, *row] { return maps.All(e.deletions) },
 	})
@@ -406,7 +408,8 @@ func seen(last core.Wait) []core.Wait {
 // asked lets the loop look at rows, and returns how often it was asked for each. running and paused are its answers.
 func (e *env) asked(running, paused bool) map[string]int {
 	asked := map[string]int{}
-	e.cfg.Verify = func(r *row, _ statedb.Revision) (bool, bool) { asked[r.id]++; return running, paused }
+	e.cfg.Verify = func(r *row, _ statedb.Revision) bool { asked[r.id]++; return running }
+	e.cfg.Pauses = func(*row) bool { return paused }
 	return asked
 }
 
@@ -517,7 +520,7 @@ func TestLoopThatHangsIsAskedOnceForEachRow(t *testing.T) {
 func TestResyncSaysNothingOfASuspectedRowThatFails(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		e := newEnv(t)
-		e.asked(false, false)
+		asked := e.asked(false, false)
 		e.put("a", true)
 		w := e.suspected("a").Begin()
 		e.NoteResync(time.Now().Add(time.Second), func(*row) bool { return false })
@@ -528,6 +531,8 @@ func TestResyncSaysNothingOfASuspectedRowThatFails(t *testing.T) {
 		require.False(t, released(w), "it is repaired")
 		e.NoteResync(time.Now().Add(-time.Hour), func(*row) bool { return false })
 		require.False(t, released(w), "it began before")
+		e.check()
+		require.Equal(t, map[string]int{"a": 2}, asked, "another is asked for")
 		e.NoteResync(time.Now().Add(time.Second), func(*row) bool { return false })
 		require.True(t, released(w), "what waits is told")
 		e.put("a", true)
@@ -536,15 +541,52 @@ func TestResyncSaysNothingOfASuspectedRowThatFails(t *testing.T) {
 	}
 }
 
-func TestSuspicionOfAPausedObjectSaysSo(t *testing.T) {
+func TestSuspicionSaysThatItsObjectIsPausedWhileItIs(t *testing.T) {
 	e := newEnv(t)
-	e.asked(false, true)
+	asked := e.asked(false, true)
 	e.put("a", true)
 	w := e.suspected("a").Begin()
 	require.Empty(t, w.Why())
+	e.entries["a"] = true
+	for _, paused := range []bool{true, false, true} {
+		e.cfg.Pauses = func(*row) bool { return paused }
+		e.NotePause()
+		e.check()
+		require.Equal(t, paused, w.Why() == "a (keeper) is paused")
+	}
+	e.entries["a"] = false
+	e.NoteLook(&row{id: "a"}, true)
+	e.NotePause()
 	e.check()
-	require.Equal(t, "a (keeper) is paused", w.Why())
+	require.Equal(t, map[string]int{"a": 1}, asked)
 	w.End()
+	e.NotePause()
+	e.check()
+	e.requireEmpty()
+}
+
+// What the loop knows of a key may end without a look: the program has written the row as Done, for example.
+func TestSuspicionIsAskedForAgainIfItsLookDoesNotCome(t *testing.T) {
+	e := newEnv(t)
+	asked, a := e.asked(false, false), &row{id: "a"}
+	e.put("a", true)
+	w := e.suspected("a").Begin()
+	e.entries["a"] = true
+	e.check()
+	e.NoteChange(a)
+	e.check()
+	require.Equal(t, map[string]int{"a": 1}, asked, "it comes")
+	e.entries["a"] = false
+	e.NoteChange(a)
+	e.check()
+	require.Equal(t, map[string]int{"a": 2}, asked)
+	e.NoteLook(a, true)
+	require.True(t, released(w))
+	e.NoteChange(a)
+	e.check()
+	require.Equal(t, map[string]int{"a": 2}, asked)
+	w.End()
+	e.requireEmpty()
 }
 
 // An operation that needs two rows hands the error of the first call to the second.

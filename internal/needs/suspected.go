@@ -23,14 +23,14 @@ type suspected[Obj any] struct {
 	row Obj
 }
 
-// suspicion is a wait for the look at a row, or for what follows from it. The lock of Needs guards the fields after
-// released.
+// suspicion is a wait for the look at a row, or for what follows from it. The goroutine of the loop writes the fields after
+// released, under the lock of Needs.
 type suspicion[Obj any] struct {
 	*suspected[Obj]
 	released chan struct{}
 	// asked is when the loop was asked to look; zero if it was not. What ends or begins before says nothing.
 	asked time.Time
-	// earlier: an operation of the row ran then. Its end says nothing. paused: the object was paused, and is looked at when it
+	// earlier: an operation of the row ran then. Its end says nothing. paused: the object is paused, and is looked at when it
 	// is resumed.
 	earlier, paused bool
 	// over: released is closed. right: the target was found as the row wants it.
@@ -135,7 +135,7 @@ func (n *Needs[Obj]) noteEnd(obj Obj, f func(*suspicion[Obj])) {
 
 // NoteResync records what a resync that began at a time has found, if nothing looks at single objects: wrong reports
 // whether a row is different or missing, and is repaired. Rows that are not Done were not judged, nor those of which an
-// operation has ended since: that has ended their suspicions.
+// operation has ended since: that has ended their suspicions. Those that were asked for during the resync ask again.
 func (n *Needs[Obj]) NoteResync(began time.Time, wrong func(row Obj) bool) {
 	n.mu.Lock()
 	suspects := make(map[string]Obj, len(n.suspicions))
@@ -151,36 +151,50 @@ func (n *Needs[Obj]) NoteResync(began time.Time, wrong func(row Obj) bool) {
 		_, _, kind := n.find(txn, row)
 		n.mu.Lock()
 		for _, w := range n.suspicions[key] {
-			if !w.asked.IsZero() && !w.asked.After(began) {
+			if w.asked.After(began) {
+				w.asked = time.Time{}
+			} else if !w.asked.IsZero() {
 				w.release(kind == status.KindDone)
 			}
 		}
+		n.request(key)
 		n.mu.Unlock()
+		n.cfg.Wake()
 	}
 }
 
-// checkSuspicions has the loop look at a row that is suspected. It ends the suspicions of one that has gone, or is not
-// reconciled any more.
+// NotePause records that other objects may be paused.
+func (n *Needs[Obj]) NotePause() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key := range n.suspicions {
+		n.request(key)
+	}
+}
+
+// checkSuspicions has the loop look at a row that is suspected, and again if it has forgotten the key without a look. It ends
+// the suspicions of a row that has gone, or is not reconciled any more.
 func (n *Needs[Obj]) checkSuspicions(key string) {
 	n.mu.Lock()
 	all := slices.Clone(n.suspicions[key])
-	asks := slices.ContainsFunc(all, func(w *suspicion[Obj]) bool { return w.asked.IsZero() })
 	n.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
 	row, revision, kind := n.find(n.cfg.Rows.DB.ReadTxn(), all[0].row)
 	var running, paused bool
-	if asks && kind != status.KindUnset {
-		running, paused = n.cfg.Verify(row, revision)
+	if kind != status.KindUnset {
+		_, comes := n.cfg.Key(key)
+		asks := slices.ContainsFunc(all, func(w *suspicion[Obj]) bool { return !w.over && (w.asked.IsZero() || !comes) })
+		running, paused = asks && n.cfg.Verify(row, revision), n.cfg.Pauses(row)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, w := range all {
-		if kind == status.KindUnset {
+		if w.paused = paused; kind == status.KindUnset {
 			w.release(false)
 		} else if w.asked.IsZero() {
-			w.asked, w.earlier, w.paused = time.Now(), running, paused
+			w.asked, w.earlier = time.Now(), running
 		}
 	}
 }

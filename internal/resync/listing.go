@@ -253,6 +253,9 @@ func (c *Config[Obj]) equal(row, obj Obj) (equal bool, err error) {
 	return equal, err
 }
 
+// Diff returns the text of a difference for people; it may be empty. Safe from any goroutine.
+func (r *Resync[Obj]) Diff(wanted, found Obj) string { return r.cfg.diff(wanted, found) }
+
 // diff returns the text of a difference for people; empty if there is no function for it, or it panics.
 func (c *Config[Obj]) diff(wanted, found Obj) (diff string) {
 	if c.Diff != nil {

@@ -206,6 +206,9 @@ func (r *Resync[Obj]) Request(approve bool) {
 // Refused reports whether the last resync stopped at its budget. Safe from any goroutine.
 func (r *Resync[Obj]) Refused() bool { return r.refused.Load() }
 
+// Lists reports whether the target is being listed, or the listing judged.
+func (r *Resync[Obj]) Lists() bool { return r.listing != nil }
+
 // Reschedule begins the interval again after it was changed, unless the last look has failed and waits for its retry.
 func (r *Resync[Obj]) Reschedule(now time.Duration) {
 	if r.ready && r.failures == 0 {

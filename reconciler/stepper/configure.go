@@ -34,8 +34,9 @@ type Engine[Obj any] interface {
 //
 // Operations, BatchOperations and RoundOperations of cfg must be nil. Clone, GetStatus and SetStatus are required: the
 // operations use them to detect whether the hook changed its row, and a changed row is written whatever the outcome.
-// The hook prunes if it implements [reconciler.Pruner], and Pruner and Lister are nil. The error names the mistakes
-// that were found.
+// Equal has to be false for a row that the hook finalizes with [OperationCRIsFinalizing]: the loop does not know that before
+// the hook was called. The hook prunes if it implements [reconciler.Pruner], and Pruner and Lister are nil. The error names
+// the mistakes that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
 	if engine == nil || reflect.ValueOf(engine).IsNil() {

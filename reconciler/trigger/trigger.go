@@ -93,7 +93,7 @@ type Config[Obj any, Source any] struct {
 	Dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
 	// Verify is for a source that shows what the target has, such as a table of observed devices or routes: the rows are
 	// handed to [reconciler.Loop.Verify] instead, 100 ms after the first change of a burst, so that a burst costs one look. The
-	// reconciler needs a Lister. Optional.
+	// reconciler needs a Lister, and must not set OrphansOnly. Optional.
 	Verify bool
 }
 
@@ -109,6 +109,9 @@ func (c *Config[Obj, Source]) check() error {
 	missing(c.Dependents == nil, "Config.Dependents")
 	if c.Verify && c.Loop != nil && c.Loop.Config().Lister == nil {
 		errs = append(errs, errors.New("Config.Verify is true, but the Lister of the reconciler is nil"))
+	}
+	if c.Verify && c.Loop != nil && c.Loop.Config().OrphansOnly {
+		errs = append(errs, errors.New("Config.Verify is true, but OrphansOnly of the reconciler is set"))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("trigger: %w", errors.Join(errs...))

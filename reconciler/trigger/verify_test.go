@@ -116,4 +116,10 @@ func TestVerifyingTriggerNeedsALister(t *testing.T) {
 		_, err := trigger.New(trigger.Config[*object, *port]{Loop: f.Loop, Source: f.ports, Dependents: onPort, Verify: true})
 		require.ErrorContains(f, err, "Config.Verify is true, but the Lister of the reconciler is nil")
 	})
+	withPorts(t, func(f *followed) {
+		f.cfg.Lister, f.cfg.OrphansOnly = &watched{target: f.target}, true
+		f.Start(f.cfg)
+		_, err := trigger.New(trigger.Config[*object, *port]{Loop: f.Loop, Source: f.ports, Dependents: onPort, Verify: true})
+		require.ErrorContains(f, err, "Config.Verify is true, but OrphansOnly of the reconciler is set")
+	})
 }
