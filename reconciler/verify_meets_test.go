@@ -238,6 +238,74 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 	}
 }
 
+// The program may see more than Equal, also where the row would be looked at before its turn, or when it comes.
+func TestNoLookTakesThePlaceOfAReapply(t *testing.T) {
+	fail := func(e *env, g *getting, ids ...uint64) {
+		g.deciding(func(c call) error { g.drift(c.id, c.value); return errors.New("the answer was lost") })
+		e.put(2, ids...)
+		e.pass(10 * time.Millisecond)
+		g.deciding(nil)
+		g.take()
+	}
+	reapply := func(e *env) {
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+	}
+	retry := func(e *env, key string) {
+		_, err := e.loop.Retry(e.Context(), key)
+		require.NoError(e, err)
+	}
+	for name, way := range map[string]func(e *env, g *getting){
+		"verify": func(e *env, g *getting) { fail(e, g, 1); reapply(e); e.verify(1) },
+		"resync": func(e *env, g *getting) { fail(e, g, 1); reapply(e); e.loop.Resync() },
+		"call":   func(e *env, g *getting) { fail(e, g, 1); reapply(e); retry(e, "1") },
+		"breaker": func(e *env, g *getting) {
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BreakerFailures = 2 }))
+			fail(e, g, 1, 2, 3)
+			require.NotZero(e, e.loop.Figures().BreakersOpen)
+			reapply(e)
+			retry(e, "2")
+		},
+		"released": func(e *env, g *getting) {
+			gate := make(chan struct{})
+			fail(e, g, 1)
+			g.drift(1, 1)
+			g.deciding(func(call) error { return reconciler.Blocked("gate", gate) })
+			e.pass(100 * time.Millisecond)
+			g.drift(1, 2)
+			g.deciding(nil)
+			g.take()
+			reapply(e)
+			close(gate)
+		},
+		"paused retry": func(e *env, g *getting) {
+			fail(e, g, 1)
+			require.NoError(e, e.loop.PauseOnly("1"))
+			e.pass(time.Second)
+			reapply(e)
+			e.loop.Resume()
+		},
+		"paused repair": func(e *env, g *getting) {
+			require.NoError(e, e.loop.PauseOnly("1"))
+			g.drift(1, 7)
+			e.loop.Resync()
+			e.pass(time.Second)
+			g.drift(1, 1)
+			reapply(e)
+			e.loop.Resume()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {
+				way(e, g)
+				e.pass(time.Second)
+				require.Equal(e, []string{"update(1)"}, g.changes())
+				e.done(1, 2, 3)
+			})
+		})
+	}
+}
+
 // A person has put the object right, and says so.
 func TestTerminalRowIsWrittenDoneDuringItsLook(t *testing.T) {
 	for _, right := range []bool{true, false} {
