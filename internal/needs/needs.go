@@ -104,7 +104,7 @@ func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 		waits: map[string]blockedObject[Obj]{},
 		deletions: deletions[Obj]{
 			changes: changes.Table[Obj]{Table: cfg.Rows.Table}, known: make(chan struct{}),
-			awaited: map[string]map[*deletedWait[Obj]]struct{}{},
+			awaited: map[string]map[*deleted[Obj]]struct{}{},
 		},
 	}
 }
