@@ -168,7 +168,11 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	}
 	r.applyPause()
 	walks := r.core.Walk(r.life.now())
-	r.blocking.take(r.life.now())
+	select {
+	case <-r.blocked.Released():
+		r.release()
+	default:
+	}
 	if a.refresh != nil {
 		r.shared.refresher.Walk(a.refresh)
 	}

@@ -5,12 +5,14 @@ package reconciler
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime/trace"
 	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
@@ -115,15 +117,16 @@ type runner[Obj any] struct {
 
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
-	resolver resolver[Obj]
 	executor *execute.Executor[Obj]
-	blocking *blocking[Obj]
-	resync   *resync.Resync[Obj]
-	fights   *fights.Fights[Obj]
-	reports  reports[Obj]
-	breaker  breaker.Breaker
-	pace     pace.Pace
-	alarm    pace.Alarm
+	// blocked has the keys that wait for channels. rand spreads what is due together otherwise.
+	blocked *blocked.Keys
+	rand    *rand.Rand
+	resync  *resync.Resync[Obj]
+	fights  *fights.Fights[Obj]
+	reports reports[Obj]
+	breaker breaker.Breaker
+	pace    pace.Pace
+	alarm   pace.Alarm
 	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over. tookOver: what
 	// the first one has found was attempted.
 	lastResync          *inspect.Resync
@@ -307,8 +310,8 @@ func (r *runner[Obj]) wait(ctx context.Context, next *nextPass) inspect.Reason {
 		return inspect.ReasonListed
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
-	case <-r.blocking.keys.Released():
-		r.blocking.release(r.life.now())
+	case <-r.blocked.Released():
+		r.release()
 		return inspect.ReasonReleased
 	}
 }
