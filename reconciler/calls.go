@@ -253,7 +253,7 @@ type deletion[Obj any] struct {
 // deletions returns the deletions after a place, and one more than limit at most.
 func (b *answers[Obj]) deletions(after pageEnd, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
-	b.r.core.Index.UnreconciledKeys(after.revision, func(u core.UnreconciledKey[Obj]) bool {
+	b.r.core.Index.Unreconciled(after.revision, func(u core.UnreconciledKey[Obj]) bool {
 		// Keys with the same revision come in no order: all of them are read. There may be many, after a listing that
 		// found orphans, so little is done for each.
 		full := len(found.list) > limit

@@ -57,7 +57,7 @@ func (b *answers[Obj]) uncertain() (why string) {
 		}
 	default:
 		r.left.none = true
-		r.core.Index.UnreconciledKeys(0, func(u core.UnreconciledKey[Obj]) bool {
+		r.core.Index.Unreconciled(0, func(u core.UnreconciledKey[Obj]) bool {
 			if u.Since > r.left.upTo {
 				return false
 			}

@@ -49,7 +49,7 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a acted) {
 		txn := l.rows.DB.ReadTxn()
 		for _, key := range keys {
-			row, revision, found := l.rows.Named(txn, key)
+			_, row, revision, found := l.rows.Named(txn, key, nil)
 			switch {
 			case !found:
 				a.errs = append(a.errs, notFound(key))

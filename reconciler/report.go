@@ -116,8 +116,9 @@ const maxSeen = 1000
 // keys that wait for something else.
 func failures[Obj any](keys *core.Index[Obj], limit int) (texts []string) {
 	seen := 0
-	keys.Unreconciled(0, func(d core.KeyInfo[Obj]) bool {
-		if seen++; d.Failure != "" {
+	keys.Unreconciled(0, func(u core.UnreconciledKey[Obj]) bool {
+		seen++
+		if d := u.Describe(); d.Failure != "" {
 			texts = append(texts, d.Failure)
 		}
 		return len(texts) < limit && seen < maxSeen

@@ -127,7 +127,7 @@ func TestListingTheFirstKeysIsCheap(t *testing.T) {
 	const visited = 1000
 	look := func() {
 		n := 0
-		p.Index.Unreconciled(0, func(KeyInfo[*thing]) bool { n++; return n < visited })
+		p.Index.Unreconciled(0, func(u UnreconciledKey[*thing]) bool { u.Describe(); n++; return n < visited })
 		require.Equal(t, visited, n)
 	}
 	require.Less(t, testing.AllocsPerRun(1, look), 5.0*visited)
