@@ -19,6 +19,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -168,10 +169,8 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	}
 	r.applyPause()
 	walks := r.core.Walk(r.life.now())
-	select {
-	case <-r.blocked.Released():
+	if watch.IsClosed(r.blocked.Released()) {
 		r.release()
-	default:
 	}
 	if a.refresh != nil {
 		r.shared.refresher.Walk(a.refresh)

@@ -94,14 +94,7 @@ func (l *life) now() time.Duration { return time.Since(l.started) }
 func (l *life) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
 
 // stopped reports whether the loop has ended.
-func (l *life) stopped() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (l *life) stopped() bool { return watch.IsClosed(l.ended) }
 
 // runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after the
 // other through the stages: see [runner.pass]. A round is a pass that ran or started something. Only
@@ -127,12 +120,10 @@ type runner[Obj any] struct {
 	breaker breaker.Breaker
 	pace    pace.Pace
 	alarm   pace.Alarm
-	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over. tookOver: what
-	// the first one has found was attempted.
-	lastResync          *inspect.Resync
-	hasLooked, tookOver bool
+	// lastResync is the record of the last resync; nil if there was none.
+	lastResync *inspect.Resync
 	// left.none: the target has nothing that an earlier run has left. What it has is found by the first look, which has
-	// ended at the revision left.upTo.
+	// ended at the revision left.upTo; 0 if no prune or resync is over.
 	left struct {
 		upTo statedb.Revision
 		none bool
@@ -260,7 +251,7 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	switch {
 	case !b.reads, b.size == 0 && r.this.left:
 		n.by(b.again, inspect.ReasonDue, b.again != never)
-	case more == nil, b.size > 0 && r.this.left, watch.AnyClosed([]<-chan struct{}{more}):
+	case more == nil, b.size > 0 && r.this.left, watch.IsClosed(more):
 		return nextPass{now: true}
 	case r.core.Index.Figures().States[core.Ready] > 0:
 		// It was not ready when the pass took its operations: its group was freed at the end, or it is an orphan of the

@@ -27,8 +27,7 @@ type deletions[Obj any] struct {
 	opens, opened bool
 	from          statedb.Revision
 	// known is closed if pending has all deletions of the table that were read, or the loop has ended.
-	known   chan struct{}
-	isKnown bool
+	known chan struct{}
 	// pending are the deletions by key. Readers iterate over a version of the map without the lock.
 	pending part.Map[string, *deletion[Obj]]
 	// ahead are the keys of pending that the core may not have yet, by revision. handed is the revision up to which it
@@ -88,10 +87,7 @@ func (n *Needs[Obj]) read(txn statedb.ReadTxn, limit int) (more <-chan struct{})
 		return nil
 	}
 	// A commit is in a snapshot a moment before the iterator knows of it.
-	more = d.changes.More(txn)
-	select {
-	case <-more:
-	default:
+	if more = d.changes.More(txn); !watch.IsClosed(more) {
 		return more
 	}
 	var found []statedb.Change[Obj]
@@ -140,11 +136,10 @@ func (n *Needs[Obj]) takeDeletions(handed statedb.Revision, all bool) {
 	if len(d.ahead) == 0 {
 		d.ahead = nil
 	}
-	if d.opened && !d.isKnown && all && handed >= d.from {
+	if d.opened && !watch.IsClosed(d.known) && all && handed >= d.from {
 		for key, obj := range n.cfg.Deletions() {
 			n.addDeletion(key, obj)
 		}
-		d.isKnown = true
 		close(d.known)
 	}
 }
@@ -172,8 +167,7 @@ func (d *deletions[Obj]) remove(key string) {
 
 // stop wakes all who wait, and ends the reading when the table is not locked.
 func (d *deletions[Obj]) stop() {
-	if !d.isKnown {
-		d.isKnown = true
+	if !watch.IsClosed(d.known) {
 		close(d.known)
 	}
 	for key := range d.awaited {
@@ -245,10 +239,8 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
 	}
 	unread := (<-chan struct{})(n.deletions.known)
 	txn := n.cfg.Rows.DB.ReadTxn()
-	select {
-	case <-unread:
+	if watch.IsClosed(unread) {
 		unread = n.read(txn, 0)
-	default:
 	}
 	if unread != nil {
 		state := n.idle()

@@ -27,6 +27,7 @@ import (
 	"github.com/statekeel/statekeel/internal/changes"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -269,11 +270,7 @@ func (n *Needs[Obj]) Check(handed statedb.Revision) (more bool) {
 		return false
 	}
 	if n.tracks.Load() {
-		select {
-		case <-n.read(n.cfg.Rows.DB.ReadTxn(), maxRead):
-			more = true
-		default:
-		}
+		more = watch.IsClosed(n.read(n.cfg.Rows.DB.ReadTxn(), maxRead))
 	}
 	keys := n.take(handed, !more)
 	for _, key := range keys {

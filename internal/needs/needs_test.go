@@ -102,10 +102,7 @@ func (e *env) deleted(prefix string) core.Need {
 		if !errors.Is(err, ErrNotKnown) {
 			return needOf(err)
 		}
-		e.mu.Lock()
-		known := e.Needs.deletions.isKnown
-		e.mu.Unlock()
-		if !known {
+		if !watch.IsClosed(e.Needs.deletions.known) {
 			e.check()
 		}
 		runtime.Gosched()
@@ -127,7 +124,7 @@ func needOf(err error) core.Need {
 	return outcome.Of(err).Needs[0]
 }
 
-func released(w core.Wait) bool { return watch.AnyClosed([]<-chan struct{}{w.Released()}) }
+func released(w core.Wait) bool { return watch.IsClosed(w.Released()) }
 
 // requireEmpty requires that nothing is left of waits.
 func (e *env) requireEmpty() {
