@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -235,6 +236,45 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 				require.Equal(e, 2, g.holds()[1])
 			})
 		}
+	}
+}
+
+// It may hang before the calls, or after them. Others wait for the end of a batch.
+func TestTargetThatHangsHoldsABatchUpOnce(t *testing.T) {
+	const n = 50
+	rows := map[uint64]int{}
+	for _, id := range ids(1, n) {
+		rows[id] = 1
+	}
+	for _, when := range []string{"before", "after"} {
+		t.Run(when, func(t *testing.T) {
+			verifying(t, rows, func(e *env, g *getting) {
+				var mu sync.Mutex
+				looks := map[uint64]int{}
+				g.gives(func(ctx context.Context, id uint64) (*object, bool, error) {
+					mu.Lock()
+					looks[id]++
+					first := looks[id] == 1
+					mu.Unlock()
+					if when == "after" && first {
+						return nil, false, nil
+					}
+					<-ctx.Done()
+					return nil, false, ctx.Err()
+				})
+				g.failing("down")
+				e.put(2, ids(1, n)...)
+				e.pass(50 * time.Millisecond)
+				g.failing("")
+				e.pass(100 * time.Millisecond)
+				e.put(1, n+1)
+				e.pass(5 * time.Second)
+				e.done(n + 1)
+				g.gives(nil)
+				e.pass(time.Minute)
+				e.done(ids(1, n)...)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
 	}
 }
 
