@@ -214,8 +214,8 @@ func (n *Needs[Obj]) checkDeletion(key string) {
 type deleted[Obj any] struct {
 	of   *Needs[Obj]
 	keys []string
-	// The lock of Needs guards the fields below. left is how many deletions are not carried out for which waits wait: 0 if
-	// there are no such waits. Then released is closed.
+	// The lock of Needs guards the fields below. waits counts the waits that have begun and not ended, left the deletions that
+	// they wait for. released is closed when these are carried out; the next wait begins again.
 	waits, left int
 	released    chan struct{}
 }
