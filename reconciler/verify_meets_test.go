@@ -239,6 +239,42 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 	}
 }
 
+// The loop reads many rows, and a retry has run the version of a row that comes after them.
+func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.deciding(func(c call) error {
+			if c.id > 1 {
+				time.Sleep(time.Millisecond)
+				return nil
+			}
+			g.drift(1, c.value)
+			return errors.New("the answer was lost")
+		})
+		e.put(2, 1)
+		e.pass(50 * time.Millisecond)
+		var rows []*object
+		for _, id := range append(ids(10, 4000), 1) {
+			rows = append(rows, &object{ID: id, Value: 3, Status: reconciler.StatusPending(), Other: reconciler.StatusPending()})
+		}
+		e.Insert(rows...)
+		e.pass(150 * time.Millisecond)
+		require.Equal(e, 3, g.holds()[1])
+		g.deciding(func(c call) error { time.Sleep(time.Millisecond); return nil })
+		g.take()
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		e.pass(10 * time.Second)
+		calls := 0
+		for _, c := range g.take() {
+			if c.id == 1 {
+				calls++
+			}
+		}
+		require.Equal(e, 1, calls)
+		e.done(1, 4000)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RoundSize = 10 }))
+}
+
 // It may hang before the calls, or after them. Others wait for the end of a batch.
 func TestTargetThatHangsHoldsABatchUpOnce(t *testing.T) {
 	const n = 50
