@@ -102,8 +102,18 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 		if len(r.ops) == 1 {
 			r.reports.health.Begin(r.life.now())
 		}
-		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1], nil)
+		op, further := &r.ops[len(r.ops)-1], (func() bool)(nil)
+		if op.Turn.Looks {
+			further = r.further
+		}
+		x.RunNext(ctx, txn, op, further)
 	}
+}
+
+// further notes that the loop begins another call of an operation.
+func (r *runner[Obj]) further() bool {
+	r.reports.health.Begin(r.life.now())
+	return true
 }
 
 // runBatch runs operations in one batch.
@@ -112,11 +122,7 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 	}
 	if len(r.ops) > 0 {
 		r.reports.health.Begin(r.life.now())
-		r.executor.Run(ctx, txn, r.ops, func() bool {
-			// The loop begins another call of the batch.
-			r.reports.health.Begin(r.life.now())
-			return true
-		})
+		r.executor.Run(ctx, txn, r.ops, r.further)
 	}
 }
 

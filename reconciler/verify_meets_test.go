@@ -239,6 +239,32 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 	}
 }
 
+// Each of the two takes less time than a call may.
+func TestCallAfterALookThatHangsIsNotStuck(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.failing("down")
+		began := time.Now()
+		e.put(2, 1)
+		e.pass(10 * time.Millisecond)
+		g.gives(func(ctx context.Context, _ uint64) (*object, bool, error) {
+			<-ctx.Done()
+			return nil, false, ctx.Err()
+		})
+		g.deciding(func(call) error { time.Sleep(8 * time.Second); return nil })
+		e.pass(12 * time.Second)
+		_, message, _ := e.health.Now()
+		require.NotContains(e, message, "stuck")
+		if e.loop.Settings().Concurrency == 1 {
+			since := began.Add(10*time.Second + 100*time.Millisecond)
+			require.Contains(e, e.loop.Snapshot(e.Context()).Busy, "running since "+since.Format(time.RFC3339))
+		}
+		g.gives(nil)
+		g.deciding(nil)
+		e.pass(time.Minute)
+		e.done(1)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Second }))
+}
+
 // The loop reads many rows, and a retry has run the version of a row that comes after them.
 func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
