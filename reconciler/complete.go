@@ -30,6 +30,9 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 		forgetCancelled(ctx, r.ops)
 		r.complete(round)
 	}
+	if r.workers.IsLate() {
+		r.takeBackQueued()
+	}
 }
 
 // complete processes the results of the pass's operations: it returns those that were not run to their queue,

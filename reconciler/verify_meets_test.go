@@ -250,27 +250,28 @@ func TestCallAfterALookThatHangsIsNotStuck(t *testing.T) {
 			<-ctx.Done()
 			return nil, false, ctx.Err()
 		})
-		g.deciding(func(call) error { time.Sleep(8 * time.Second); return nil })
-		e.pass(12 * time.Second)
+		g.deciding(func(call) error { time.Sleep(30 * time.Second); return nil })
+		e.pass(65 * time.Second)
 		_, message, _ := e.health.Now()
 		require.NotContains(e, message, "stuck")
 		if e.loop.Settings().Concurrency == 1 {
-			since := began.Add(10*time.Second + 100*time.Millisecond)
+			since := began.Add(40*time.Second + 100*time.Millisecond)
 			require.Contains(e, e.loop.Snapshot(e.Context()).Busy, "running since "+since.Format(time.RFC3339))
 		}
 		g.gives(nil)
 		g.deciding(nil)
 		e.pass(time.Minute)
 		e.done(1)
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Second }))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 40 * time.Second }))
 }
 
 // The loop reads many rows, and a retry has run the version of a row that comes after them.
 func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
 	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		each := time.Duration(e.loop.Settings().Concurrency) * time.Millisecond
 		g.deciding(func(c call) error {
 			if c.id > 1 {
-				time.Sleep(time.Millisecond)
+				time.Sleep(each)
 				return nil
 			}
 			g.drift(1, c.value)
@@ -283,9 +284,9 @@ func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
 			rows = append(rows, &object{ID: id, Value: 3, Status: reconciler.StatusPending(), Other: reconciler.StatusPending()})
 		}
 		e.Insert(rows...)
-		e.pass(150 * time.Millisecond)
+		e.pass(1500 * time.Millisecond)
 		require.Equal(e, 3, g.holds()[1])
-		g.deciding(func(c call) error { time.Sleep(time.Millisecond); return nil })
+		g.deciding(func(c call) error { time.Sleep(each); return nil })
 		g.take()
 		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
 		require.NoError(e, err)
@@ -298,11 +299,11 @@ func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
 		}
 		require.Equal(e, 1, calls)
 		e.done(1, 4000)
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RoundSize = 10 }))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RoundSize, s.MinBackoff = 10, time.Second }))
 }
 
-// It may hang before the calls, or after them. Others wait for the end of a batch.
-func TestTargetThatHangsHoldsABatchUpOnce(t *testing.T) {
+// It may hang before the calls, or after them. Others wait for the end of a batch, and for what was handed to the workers.
+func TestTargetThatHangsHoldsOthersUpOnce(t *testing.T) {
 	const n = 50
 	rows := map[uint64]int{}
 	for _, id := range ids(1, n) {
