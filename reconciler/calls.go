@@ -19,6 +19,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -168,7 +169,9 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	}
 	r.applyPause()
 	walks := r.core.Walk(r.life.now())
-	r.blocking.take(r.life.now())
+	if watch.IsClosed(r.blocked.Released()) {
+		r.release()
+	}
 	if a.refresh != nil {
 		r.shared.refresher.Walk(a.refresh)
 	}
@@ -249,7 +252,7 @@ type deletion[Obj any] struct {
 // deletions returns the deletions after a place, and one more than limit at most.
 func (b *answers[Obj]) deletions(after pageEnd, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
-	b.r.core.Index.UnreconciledKeys(after.revision, func(u core.UnreconciledKey[Obj]) bool {
+	b.r.core.Index.Unreconciled(after.revision, func(u core.UnreconciledKey[Obj]) bool {
 		// Keys with the same revision come in no order: all of them are read. There may be many, after a listing that
 		// found orphans, so little is done for each.
 		full := len(found.list) > limit

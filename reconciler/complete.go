@@ -6,18 +6,14 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -33,6 +29,9 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 		r.observer.NoteOther()
 		forgetCancelled(ctx, r.ops)
 		r.complete(round)
+	}
+	if r.workers.IsLate() {
+		r.takeBackQueued()
 	}
 }
 
@@ -84,7 +83,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 			r.fights.End(r.life.now(), op)
 		}
 		if op.Run.Err == execute.ErrNotRun {
-			r.resolver.recall(op)
+			r.recall(op)
 			round.Returned++
 			settled = true
 		} else if r.settleLook(op) {
@@ -130,9 +129,9 @@ func (r *runner[Obj]) settle() {
 			r.observer.NoteApplied(op.Row, op.RowRevision)
 		}
 		if op.Outcome.Kind == core.BlockedOn && !op.Outcome.Lost {
-			op.Outcome.Delay = r.blocking.block(op, r.set)
+			op.Outcome.Delay = r.block(op)
 		} else {
-			r.blocking.unblock(op.Row)
+			r.unblock(op.Row)
 		}
 		if s := r.shared.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
 			// It asked for the work: the key's next operation gets its kind.
@@ -166,63 +165,42 @@ func (r *runner[Obj]) closeBreaker(now time.Duration, held bool) {
 	}
 }
 
-// blocking has the keys that wait for channels, or for objects that they need.
-type blocking[Obj any] struct {
-	keys  *blocked.Keys
-	needs *needs.Needs[Obj]
-	rows  *rows.Rows[Obj]
-	core  *core.Core[Obj]
-	// rand spreads the rechecks.
-	rand *rand.Rand
-}
-
 // block makes a key wait for the channels of its outcome, and returns the delay of its recheck. A
 // channel that is closed already releases it at once, because the event may have happened while the
 // operation ran. A key that had waited before then runs after a short delay, so that an operation
 // that always returns a closed channel does not spin.
-func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
-	says, key := outcome.Of(op.Run.Err), string(b.rows.Key(op.Row))
+func (r *runner[Obj]) block(op *core.Operation[Obj]) time.Duration {
+	says, key := outcome.Of(op.Run.Err), string(r.shared.rows.Key(op.Row))
 	channels := says.Watch
-	if released := b.needs.Block(op.Row, op.Waits, says.Needs); len(released) > 0 {
+	if released := r.shared.needs.Block(op.Row, op.Waits, says.Needs); len(released) > 0 {
 		channels = append(released, channels...)
 	}
 	if op.Turn.Waited && watch.AnyClosed(channels) {
-		b.keys.Remove(key)
+		r.blocked.Remove(key)
 		return pace.Gather
 	}
-	b.keys.Set(key, channels)
-	return backoff.Exponential{Jitter: set.Jitter, Fraction: op.Outcome.Jitter, Rand: b.rand}.Spread(set.BlockedRecheck)
+	r.blocked.Set(key, channels)
+	return backoff.Exponential{Jitter: r.set.Jitter, Fraction: op.Outcome.Jitter, Rand: r.rand}.Spread(r.set.BlockedRecheck)
 }
 
 // unblock makes the key of an object wait for nothing.
-func (b *blocking[Obj]) unblock(obj Obj) {
-	b.needs.Unblock(obj)
-	if b.keys.Any() {
-		b.keys.Remove(string(b.rows.Key(obj)))
-	}
-}
-
-// take releases the keys whose channels have closed, without waiting.
-func (b *blocking[Obj]) take(now time.Duration) {
-	if !b.keys.Any() {
-		return
-	}
-	select {
-	case <-b.keys.Released():
-		b.release(now)
-	default:
+func (r *runner[Obj]) unblock(obj Obj) {
+	r.shared.needs.Unblock(obj)
+	if r.blocked.Any() {
+		r.blocked.Remove(string(r.shared.rows.Key(obj)))
 	}
 }
 
 // release makes the keys due whose channels have closed.
-func (b *blocking[Obj]) release(now time.Duration) {
-	b.keys.Release(func(key string) { b.core.Release(key, now) })
+func (r *runner[Obj]) release() {
+	now := r.life.now()
+	r.blocked.Release(func(key string) { r.core.Release(key, now) })
 }
 
 // takeBackQueued takes back the jobs that workers have not begun.
 func (r *runner[Obj]) takeBackQueued() {
 	queued := r.workers.Recall()
 	for i := range slices.Backward(queued) {
-		r.resolver.recall(&queued[i])
+		r.recall(&queued[i])
 	}
 }

@@ -50,14 +50,14 @@ func (b *answers[Obj]) uncertain() (why string) {
 	r := b.r
 	switch {
 	case r.left.none || !r.shared.looksByItself():
-	case !r.hasLooked:
+	case r.left.upTo == 0:
 		why = "the first look at the target is not over, which may have what an earlier run has left"
 		if failure := r.reports.view.stats.state.Load().health.PruneFailure; failure != "" {
 			why += ": " + failure
 		}
 	default:
 		r.left.none = true
-		r.core.Index.UnreconciledKeys(0, func(u core.UnreconciledKey[Obj]) bool {
+		r.core.Index.Unreconciled(0, func(u core.UnreconciledKey[Obj]) bool {
 			if u.Since > r.left.upTo {
 				return false
 			}

@@ -5,12 +5,14 @@ package reconciler
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime/trace"
 	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
@@ -92,14 +94,7 @@ func (l *life) now() time.Duration { return time.Since(l.started) }
 func (l *life) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
 
 // stopped reports whether the loop has ended.
-func (l *life) stopped() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (l *life) stopped() bool { return watch.IsClosed(l.ended) }
 
 // runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after the
 // other through the stages: see [runner.pass]. A round is a pass that ran or started something. Only
@@ -115,21 +110,20 @@ type runner[Obj any] struct {
 
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
-	resolver resolver[Obj]
 	executor *execute.Executor[Obj]
-	blocking *blocking[Obj]
-	resync   *resync.Resync[Obj]
-	fights   *fights.Fights[Obj]
-	reports  reports[Obj]
-	breaker  breaker.Breaker
-	pace     pace.Pace
-	alarm    pace.Alarm
-	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over. tookOver: what
-	// the first one has found was attempted.
-	lastResync          *inspect.Resync
-	hasLooked, tookOver bool
+	// blocked has the keys that wait for channels. rand spreads what is due together otherwise.
+	blocked *blocked.Keys
+	rand    *rand.Rand
+	resync  *resync.Resync[Obj]
+	fights  *fights.Fights[Obj]
+	reports reports[Obj]
+	breaker breaker.Breaker
+	pace    pace.Pace
+	alarm   pace.Alarm
+	// lastResync is the record of the last resync; nil if there was none.
+	lastResync *inspect.Resync
 	// left.none: the target has nothing that an earlier run has left. What it has is found by the first look, which has
-	// ended at the revision left.upTo.
+	// ended at the revision left.upTo; 0 if no prune or resync is over.
 	left struct {
 		upTo statedb.Revision
 		none bool
@@ -257,7 +251,7 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	switch {
 	case !b.reads, b.size == 0 && r.this.left:
 		n.by(b.again, inspect.ReasonDue, b.again != never)
-	case more == nil, b.size > 0 && r.this.left, watch.AnyClosed([]<-chan struct{}{more}):
+	case more == nil, b.size > 0 && r.this.left, watch.IsClosed(more):
 		return nextPass{now: true}
 	case r.core.Index.Figures().States[core.Ready] > 0:
 		// It was not ready when the pass took its operations: its group was freed at the end, or it is an orphan of the
@@ -307,8 +301,8 @@ func (r *runner[Obj]) wait(ctx context.Context, next *nextPass) inspect.Reason {
 		return inspect.ReasonListed
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
-	case <-r.blocking.keys.Released():
-		r.blocking.release(r.life.now())
+	case <-r.blocked.Released():
+		r.release()
 		return inspect.ReasonReleased
 	}
 }

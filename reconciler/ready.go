@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/resync"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -178,17 +179,16 @@ func (l *Loop[Obj]) awaitsLook(ctx context.Context) string {
 
 // noteLook notes that a prune or resync is over.
 func (r *runner[Obj]) noteLook(err error) {
-	if resync.IsJudged(err) && !r.hasLooked {
+	if resync.IsJudged(err) && r.left.upTo == 0 {
 		// The deletions of orphans come after what the table has.
-		r.hasLooked, r.left.upTo = true, r.shared.rows.Revision()+1
+		r.left.upTo = r.shared.rows.Revision() + 1
 	}
 }
 
 // endTakeover notes that what the first look has found was attempted.
 func (r *runner[Obj]) endTakeover() {
-	if r.hasLooked && !r.tookOver && !r.hasFound() {
-		r.tookOver = true
-		close(r.shared.life.tookOver)
+	if r.left.upTo > 0 && !watch.IsClosed(r.life.tookOver) && !r.hasFound() {
+		close(r.life.tookOver)
 	}
 }
 

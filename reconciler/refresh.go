@@ -49,7 +49,7 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a acted) {
 		txn := l.rows.DB.ReadTxn()
 		for _, key := range keys {
-			row, revision, found := l.rows.Named(txn, key)
+			_, row, revision, found := l.rows.Named(txn, key, nil)
 			switch {
 			case !found:
 				a.errs = append(a.errs, notFound(key))
@@ -142,7 +142,7 @@ func (r *runner[Obj]) hand(objs []Obj, why core.Cause) (inFlight int) {
 }
 
 // refreshRow gives the core a row of the table to apply again, and reports whether an operation on its
-// object is running. A change that no cursor has read is left to them, unless an operation runs already: that may
+// object is running. A change that no cursor has read is left to them, unless it ran already, or an operation runs: that may
 // have begun before the call, and with this version or one that asks for the same.
 func (r *runner[Obj]) refreshRow(row Obj, revision uint64, why core.Cause, forced bool) (running bool) {
 	asks := r.shared.rows.Asked(row)
@@ -150,7 +150,7 @@ func (r *runner[Obj]) refreshRow(row Obj, revision uint64, why core.Cause, force
 		return false
 	}
 	unread := asks.IsPendingOrRefreshing() && revision > r.observer.Revision() && !r.observer.Applied(row, revision)
-	if unread && !r.core.IsInFlight(row) {
+	if unread && !r.core.HasVersion(row, revision) {
 		return false
 	}
 	return r.core.Refresh(r.life.now(), row, revision, why, forced)

@@ -44,8 +44,6 @@ func (r *runner[Obj]) account(round *inspect.Round) {
 // health if it changed.
 func (r *runner[Obj]) report(round *inspect.Round) {
 	if launched := r.this.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil || round.Resync != nil {
-		r.reports.sequence++
-		round.Sequence = r.reports.sequence
 		round.Took = r.life.now() - r.this.began
 		r.shared.stats.journal.Add(round, r.ops)
 		moving := r.workers.Moving(r.life.now())
@@ -75,8 +73,6 @@ type reports[Obj any] struct {
 	view    *view[Obj]
 	health  *health.Reporter
 	metrics metrics.Handle
-	// sequence counts the rounds.
-	sequence uint64
 	// pruneLogged is when each message about prunes that fail was last logged.
 	pruneLogged map[string]time.Duration
 }
@@ -116,8 +112,9 @@ const maxSeen = 1000
 // keys that wait for something else.
 func failures[Obj any](keys *core.Index[Obj], limit int) (texts []string) {
 	seen := 0
-	keys.Unreconciled(0, func(d core.KeyInfo[Obj]) bool {
-		if seen++; d.Failure != "" {
+	keys.Unreconciled(0, func(u core.UnreconciledKey[Obj]) bool {
+		seen++
+		if d := u.Describe(); d.Failure != "" {
 			texts = append(texts, d.Failure)
 		}
 		return len(texts) < limit && seen < maxSeen

@@ -109,7 +109,7 @@ func (r *runner[Obj]) resyncSettings() resync.Settings {
 	set := resync.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff, ListTimeout: s.ListTimeout}
 	if r.shared.setup.cfg.Lister != nil {
 		// Programs that were started together do not list together.
-		set.Interval = backoff.Exponential{Jitter: s.Jitter, Rand: r.blocking.rand}.Spread(s.ResyncInterval)
+		set.Interval = backoff.Exponential{Jitter: s.Jitter, Rand: r.rand}.Spread(s.ResyncInterval)
 	}
 	return set
 }

@@ -13,10 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/keywaits"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -24,12 +21,12 @@ import (
 // take makes the next operation in op, which is zero. It returns false if none may begin now.
 func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
 	for r.core.Next(op, r.observer) {
-		if !r.resolver.resolve(txn, op, r.this.began) {
+		if !r.resolve(txn, op) {
 			*op = core.Operation[Obj]{}
 			continue
 		}
 		if !r.looks(op) {
-			r.resolver.leave(op)
+			r.leave(op)
 			*op = core.Operation[Obj]{}
 			continue
 		}
@@ -38,7 +35,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		} else if op.FoundRight() {
 			return true
 		} else if !r.set.admitOne() {
-			r.resolver.recall(op)
+			r.recall(op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
@@ -105,8 +102,18 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 		if len(r.ops) == 1 {
 			r.reports.health.Begin(r.life.now())
 		}
-		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1], nil)
+		op, further := &r.ops[len(r.ops)-1], (func() bool)(nil)
+		if op.Turn.Looks {
+			further = r.further
+		}
+		x.RunNext(ctx, txn, op, further)
 	}
+}
+
+// further notes that the loop begins another call of an operation.
+func (r *runner[Obj]) further() bool {
+	r.reports.health.Begin(r.life.now())
+	return true
 }
 
 // runBatch runs operations in one batch.
@@ -115,11 +122,7 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 	}
 	if len(r.ops) > 0 {
 		r.reports.health.Begin(r.life.now())
-		r.executor.Run(ctx, txn, r.ops, func() bool {
-			// The loop begins another call of the batch.
-			r.reports.health.Begin(r.life.now())
-			return true
-		})
+		r.executor.Run(ctx, txn, r.ops, r.further)
 	}
 }
 
@@ -144,43 +147,32 @@ func (r *runner[Obj]) startOperations(ctx context.Context, round *inspect.Round,
 	r.ops = r.ops[:finished]
 }
 
-// resolver finds the version that an operation runs.
-type resolver[Obj any] struct {
-	rows     *rows.Rows[Obj]
-	core     *core.Core[Obj]
-	observer *observe.Observer[Obj]
-	// waits are the waits for revisions, which the rows of a snapshot may be for.
-	waits    observe.Waits
-	ledger   ledger.Ledger[Obj]
-	keyWaits *keywaits.Waits[Obj]
-	blocking *blocking[Obj]
-	life     *life
-}
-
 // resolve sets the row of an operation and when its change was wanted. If the row may have changed since it was
 // observed, it is looked up in the transaction of the round. If the operation is not to be run, resolve settles
-// it and returns false. began is the start of the pass.
-func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], began time.Duration) bool {
-	row, revision := op.Obj, op.Revision
-	s := r.rows.Asked(row)
-	if err := r.rows.Unwritable(row); err != nil && !op.Deleted {
+// it and returns false.
+func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
+	row, revision, rows := op.Obj, op.Revision, r.shared.rows
+	s := rows.Asked(row)
+	if err := rows.Unwritable(row); err != nil && !op.Deleted {
 		failure := err.Error()
-		r.settleUnrun(op, core.Outcome[Obj]{Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: began})
+		r.settleUnrun(op, core.Outcome[Obj]{
+			Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: r.this.began,
+		}, 0)
 		return false
 	}
 	if r.observer.Stale(op) {
 		var kind core.Kind
 		if row, revision, kind = r.current(txn, op); kind != core.Done {
-			r.settleUnrun(op, core.Outcome[Obj]{Kind: kind})
-			if op.Deleted {
-				r.keyWaits.NoteChange(op.Obj, revision)
+			if !op.Deleted {
+				revision = 0
 			}
+			r.settleUnrun(op, core.Outcome[Obj]{Kind: kind}, revision)
 			return false
 		}
 		if revision != op.Revision {
-			s = r.rows.Asked(row)
-			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.waits.Since(s.ID, revision)) {
-				r.blocking.unblock(op.Obj)
+			s = rows.Asked(row)
+			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.observer.Since(s, revision)) {
+				r.unblock(op.Obj)
 				return false
 			}
 		}
@@ -204,7 +196,7 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		// time is unknown; a change from before the start has a negative time.
 		at := s.UpdatedAt
 		if at.IsZero() {
-			at = r.ledger.Written(row, revision)
+			at = r.shared.ledger.Written(row, revision)
 		}
 		op.Outcome.Wanted = cmp.Or(at.Sub(r.life.started), 1)
 	}
@@ -212,22 +204,21 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 }
 
 // recall takes back an operation that was not run.
-func (r *resolver[Obj]) recall(op *core.Operation[Obj]) {
+func (r *runner[Obj]) recall(op *core.Operation[Obj]) {
 	r.putBack(op, r.core.Recall)
-	r.blocking.needs.NoteRecall(op.Obj)
+	r.shared.needs.NoteRecall(op.Obj)
 }
 
 // putBack takes back an operation, as Recall or Return of the core.
-func (r *resolver[Obj]) putBack(op *core.Operation[Obj], back func(time.Duration, *core.Operation[Obj]) (forgotten bool)) {
+func (r *runner[Obj]) putBack(op *core.Operation[Obj], back func(time.Duration, *core.Operation[Obj]) (forgotten bool)) {
 	if back(r.life.now(), op) {
-		r.blocking.unblock(op.Obj)
-		r.keyWaits.NoteChange(op.Obj, 0)
-		r.blocking.needs.NoteChange(op.Obj)
+		r.unblock(op.Obj)
+		r.shared.noteChange(op.Obj, 0)
 	}
 }
 
 // leave takes back an operation that has looked at the target, or could not, and leaves its object as it is.
-func (r *resolver[Obj]) leave(op *core.Operation[Obj]) {
+func (r *runner[Obj]) leave(op *core.Operation[Obj]) {
 	if op.Returns() {
 		r.putBack(op, r.core.Return)
 		return
@@ -236,34 +227,33 @@ func (r *resolver[Obj]) leave(op *core.Operation[Obj]) {
 	if op.Polls() {
 		out.Kind, out.Backoff = core.DoneAgain, true
 	}
-	r.settleUnrun(op, out)
+	r.settleUnrun(op, out, 0)
 }
 
-// settleUnrun settles an operation that is not run.
-func (r *resolver[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
+// settleUnrun settles an operation that is not run. row is as for noteChange.
+func (r *runner[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj], row statedb.Revision) {
 	r.core.Settle(r.life.now(), op, out)
-	r.blocking.unblock(op.Obj)
-	r.keyWaits.NoteChange(op.Obj, 0)
-	r.blocking.needs.NoteChange(op.Obj)
+	r.unblock(op.Obj)
+	r.shared.noteChange(op.Obj, row)
 }
 
 // current looks up the object of an operation. If the kind is Done, the returned version is the one to
 // run; otherwise the operation is not run, and the kind is the result to settle it with. If it is a deletion, the
 // object is back.
-func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
-	row, revision, found := r.rows.Get(txn, op.Obj)
+func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
+	row, revision, found := r.shared.rows.Get(txn, op.Obj)
 	if found && revision != op.Revision && r.observer.Applied(row, revision) {
 		return row, revision, core.Void
 	}
 	if !found {
-		if _, err := r.rows.KeyOf(op.Obj); op.Deleted || err != nil {
+		if _, err := r.shared.rows.KeyOf(op.Obj); op.Deleted || err != nil {
 			// It is deleted, or the write of its outcome shows that no look-up finds its key.
 			return op.Obj, op.Revision, core.Done
 		}
 		// The observer has still to read the deletion.
 		return op.Obj, op.Revision, core.Superseded
 	}
-	switch s := r.rows.Asked(row); {
+	switch s := r.shared.rows.Asked(row); {
 	case s.IsPendingOrRefreshing():
 		return row, revision, core.Done
 	case op.Deleted, op.Untried(), s.Kind == status.KindUnset:
@@ -273,35 +263,38 @@ func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (O
 	return row, revision, core.Done
 }
 
-// newObserver returns the observer of the table of a loop, with what it reports. endFight is called for an object that is
-// wanted otherwise now, or no longer.
-func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj], endFight func(Obj)) *observe.Observer[Obj] {
+// newObserver returns the observer of the table of a loop, with what it reports.
+func (r *runner[Obj]) newObserver(waits observe.Waits) *observe.Observer[Obj] {
+	s := r.shared
 	return observe.New(observe.Config[Obj]{
-		Rows: s.rows, Core: c, Waits: waits,
+		Rows: s.rows, Core: r.core, Waits: waits,
 		Hooks: observe.Hooks[Obj]{
 			FirstUnset: func(row Obj, revision statedb.Revision) {
 				s.setup.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", s.rows.Table.Name(), "key", s.rows.Key(row), "revision", revision)
 			},
 			Seen: s.needs.NoteChange,
-			Deletion: func(obj Obj) {
+			Deletion: func(obj Obj, back statedb.Revision) {
+				if back > 0 {
+					r.fights.Forget(obj)
+				}
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
-				s.keyWaits.NoteChange(obj, 0)
-				s.needs.NoteChange(obj)
-			},
-			Back: func(obj Obj, revision statedb.Revision) {
-				endFight(obj)
-				s.keyWaits.NoteChange(obj, revision)
-				s.needs.NoteChange(obj)
+				s.noteChange(obj, back)
 			},
 			Forgotten: func(obj Obj, revision statedb.Revision) {
-				b.unblock(obj)
-				endFight(obj)
-				s.keyWaits.NoteChange(obj, revision)
-				s.needs.NoteChange(obj)
+				r.fights.Forget(obj)
+				r.unblock(obj)
+				s.noteChange(obj, revision)
 			},
 		},
 	})
+}
+
+// noteChange tells those who wait for an object that its row, or what the core has of its key, has changed. row is the
+// revision of a row that has taken the place of a deletion; 0 if none has.
+func (s *shared[Obj]) noteChange(obj Obj, row statedb.Revision) {
+	s.keyWaits.NoteChange(obj, row)
+	s.needs.NoteChange(obj)
 }
 
 // target returns what is known of the speed of the target.

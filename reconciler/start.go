@@ -93,11 +93,8 @@ func (l *Loop[Obj]) connect() error {
 	l.view = newView(s)
 	s.refresher = refresh.New(s.rows)
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
-	r.blocking = &blocking[Obj]{keys: blocked.New(), needs: s.needs, rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
-	r.observer = newObserver(s, c, waits, r.blocking, func(obj Obj) { r.fights.Forget(obj) })
-	r.resolver = resolver[Obj]{
-		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
-	}
+	r.blocked, r.rand = blocked.New(), rand.New(rand.NewPCG(rand.Uint64(), 0))
+	r.observer = r.newObserver(waits)
 	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics()}
 	r.connectResync()
 	return nil
@@ -184,7 +181,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.shared.setup.id), r.shared.rows.Table.Name(), err)
 	}
 	defer r.observer.Stop()
-	defer r.blocking.keys.Stop()
+	defer r.blocked.Stop()
 	defer r.alarm.Stop()
 	defer r.reports.health.Stop()
 	r.reports.health.Start(health)

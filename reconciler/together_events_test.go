@@ -196,7 +196,12 @@ func (w *together) briefly() (context.Context, context.CancelFunc) {
 func (w *together) reapply(id uint64) string {
 	ctx, cancel := w.briefly()
 	defer cancel()
-	_, err := w.loop.Load().Reapply(ctx, &part{ID: id}, &part{ID: 1 + id%cold})
+	objs := []*part{{ID: id}, {ID: 1 + id%cold}}
+	asked := w.world.asked(objs)
+	_, err := w.loop.Load().Reapply(ctx, objs...)
+	if err == nil {
+		w.world.reapply(asked)
+	}
 	return fmt.Sprintf("reapply %d: %v", id, err)
 }
 

@@ -139,6 +139,6 @@ func (r *runner[Obj]) settleLook(op *core.Operation[Obj]) bool {
 		r.resync.NoteRight(op.Row)
 	}
 	r.shared.needs.NoteLook(op.Row, op.FoundRight() && op.Since() == 0)
-	r.resolver.leave(op)
+	r.leave(op)
 	return true
 }

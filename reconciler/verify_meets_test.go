@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -279,6 +280,176 @@ func TestReapplyOfARowThatWaitsForItsLook(t *testing.T) {
 				require.Equal(e, 2, g.holds()[1])
 			})
 		}
+	}
+}
+
+// Each of the two takes less time than a call may.
+func TestCallAfterALookThatHangsIsNotStuck(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.failing("down")
+		began := time.Now()
+		e.put(2, 1)
+		e.pass(10 * time.Millisecond)
+		g.gives(func(ctx context.Context, _ uint64) (*object, bool, error) {
+			<-ctx.Done()
+			return nil, false, ctx.Err()
+		})
+		g.deciding(func(call) error { time.Sleep(30 * time.Second); return nil })
+		e.pass(65 * time.Second)
+		_, message, _ := e.health.Now()
+		require.NotContains(e, message, "stuck")
+		if e.loop.Settings().Concurrency == 1 {
+			since := began.Add(40*time.Second + 100*time.Millisecond)
+			require.Contains(e, e.loop.Snapshot(e.Context()).Busy, "running since "+since.Format(time.RFC3339))
+		}
+		g.gives(nil)
+		g.deciding(nil)
+		e.pass(time.Minute)
+		e.done(1)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 40 * time.Second }))
+}
+
+// The loop reads many rows, and a retry has run the version of a row that comes after them.
+func TestReapplyOfAVersionThatRanBeforeItWasRead(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		each := time.Duration(e.loop.Settings().Concurrency) * time.Millisecond
+		g.deciding(func(c call) error {
+			if c.id > 1 {
+				time.Sleep(each)
+				return nil
+			}
+			g.drift(1, c.value)
+			return errors.New("the answer was lost")
+		})
+		e.put(2, 1)
+		e.pass(50 * time.Millisecond)
+		var rows []*object
+		for _, id := range append(ids(10, 4000), 1) {
+			rows = append(rows, &object{ID: id, Value: 3, Status: reconciler.StatusPending(), Other: reconciler.StatusPending()})
+		}
+		e.Insert(rows...)
+		e.pass(1500 * time.Millisecond)
+		require.Equal(e, 3, g.holds()[1])
+		g.deciding(func(c call) error { time.Sleep(each); return nil })
+		g.take()
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		e.pass(10 * time.Second)
+		calls := 0
+		for _, c := range g.take() {
+			if c.id == 1 {
+				calls++
+			}
+		}
+		require.Equal(e, 1, calls)
+		e.done(1, 4000)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RoundSize, s.MinBackoff = 10, time.Second }))
+}
+
+// It may hang before the calls, or after them. Others wait for the end of a batch, and for what was handed to the workers.
+func TestTargetThatHangsHoldsOthersUpOnce(t *testing.T) {
+	const n = 50
+	rows := map[uint64]int{}
+	for _, id := range ids(1, n) {
+		rows[id] = 1
+	}
+	for _, when := range []string{"before", "after"} {
+		t.Run(when, func(t *testing.T) {
+			verifying(t, rows, func(e *env, g *getting) {
+				var mu sync.Mutex
+				looks := map[uint64]int{}
+				g.gives(func(ctx context.Context, id uint64) (*object, bool, error) {
+					mu.Lock()
+					looks[id]++
+					first := looks[id] == 1
+					mu.Unlock()
+					if when == "after" && first {
+						return nil, false, nil
+					}
+					<-ctx.Done()
+					return nil, false, ctx.Err()
+				})
+				g.failing("down")
+				e.put(2, ids(1, n)...)
+				e.pass(50 * time.Millisecond)
+				g.failing("")
+				e.pass(100 * time.Millisecond)
+				e.put(1, n+1)
+				e.pass(5 * time.Second)
+				e.done(n + 1)
+				g.gives(nil)
+				e.pass(time.Minute)
+				e.done(ids(1, n)...)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
+	}
+}
+
+// The program may see more than Equal, also where the row would be looked at before its turn, or when it comes.
+func TestNoLookTakesThePlaceOfAReapply(t *testing.T) {
+	fail := func(e *env, g *getting, ids ...uint64) {
+		g.deciding(func(c call) error { g.drift(c.id, c.value); return errors.New("the answer was lost") })
+		e.put(2, ids...)
+		e.pass(10 * time.Millisecond)
+		g.deciding(nil)
+		g.take()
+	}
+	reapply := func(e *env) {
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+	}
+	retry := func(e *env, key string) {
+		_, err := e.loop.Retry(e.Context(), key)
+		require.NoError(e, err)
+	}
+	for name, way := range map[string]func(e *env, g *getting){
+		"verify": func(e *env, g *getting) { fail(e, g, 1); reapply(e); e.verify(1) },
+		"resync": func(e *env, g *getting) { fail(e, g, 1); reapply(e); e.loop.Resync() },
+		"call":   func(e *env, g *getting) { fail(e, g, 1); reapply(e); retry(e, "1") },
+		"breaker": func(e *env, g *getting) {
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BreakerFailures = 2 }))
+			fail(e, g, 1, 2, 3)
+			require.NotZero(e, e.loop.Figures().BreakersOpen)
+			reapply(e)
+			retry(e, "2")
+		},
+		"released": func(e *env, g *getting) {
+			gate := make(chan struct{})
+			fail(e, g, 1)
+			g.drift(1, 1)
+			g.deciding(func(call) error { return reconciler.Blocked("gate", gate) })
+			e.pass(100 * time.Millisecond)
+			g.drift(1, 2)
+			g.deciding(nil)
+			g.take()
+			reapply(e)
+			close(gate)
+		},
+		"paused retry": func(e *env, g *getting) {
+			fail(e, g, 1)
+			require.NoError(e, e.loop.PauseOnly("1"))
+			e.pass(time.Second)
+			reapply(e)
+			e.loop.Resume()
+		},
+		"paused repair": func(e *env, g *getting) {
+			require.NoError(e, e.loop.PauseOnly("1"))
+			g.drift(1, 7)
+			e.loop.Resync()
+			e.pass(time.Second)
+			g.drift(1, 1)
+			reapply(e)
+			e.loop.Resume()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {
+				way(e, g)
+				e.pass(time.Second)
+				require.Equal(e, []string{"update(1)"}, g.changes())
+				e.done(1, 2, 3)
+			})
+		})
 	}
 }
 

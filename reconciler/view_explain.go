@@ -154,20 +154,12 @@ func (v *view[Obj]) facts(ctx context.Context, text string) (s facts[Obj], err e
 	return s, err
 }
 
-// find finds the object that a text names: the first key that has an object in the table or is
-// known, else the first key. No key is known if known is nil.
+// find finds the object that a text names. known is that of [rows.Rows.Named].
 func (v *view[Obj]) find(text string, known func(index.Key) bool) facts[Obj] {
 	s := facts[Obj]{txn: v.rows.DB.ReadTxn(), state: v.stats.state.Load()}
-	keys := v.rows.Keys(text)
-	for _, s.key = range keys {
-		if s.row, s.revision, s.found = v.rows.ByKey(s.txn, s.key); s.found {
-			s.status = v.ledger.Status(s.txn, s.row, s.revision)
-			return s
-		} else if known != nil && known(s.key) {
-			return s
-		}
+	if s.key, s.row, s.revision, s.found = v.rows.Named(s.txn, text, known); s.found {
+		s.status = v.ledger.Status(s.txn, s.row, s.revision)
 	}
-	s.key = keys[0]
 	return s
 }
 

@@ -164,8 +164,8 @@ type answers[Obj any] struct {
 func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	if !b.listed {
 		b.listed = true
-		b.r.core.Index.Unreconciled(0, func(d core.KeyInfo[Obj]) bool {
-			b.keys = append(b.keys, d)
+		b.r.core.Index.Unreconciled(0, func(u core.UnreconciledKey[Obj]) bool {
+			b.keys = append(b.keys, u.Describe())
 			return len(b.keys) < maxListed
 		})
 	} else if b.until == until {

@@ -196,4 +196,4 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	})
 }
 
-func isClosed(ch chan struct{}) bool { return watch.AnyClosed(list(ch)) }
+func isClosed(ch chan struct{}) bool { return watch.IsClosed(ch) }

@@ -85,6 +85,15 @@ func TestOperationSaysThatItsVersionIsOutdated(t *testing.T) {
 	require.True(t, op.Turn.Outdated, "the row was written while the operation ran")
 
 	c = small(1)
+	op = one(t, c, 0, changed("a", 1))
+	c.Refresh(0, row{key: "a"}, 1, CauseVerify, false)
+	c.ObserveSettled(row{key: "a"}, 2, RowDone)
+	c.Settle(0, op, outcomeOf(op, Done, ""))
+	op = one(t, c, 0)
+	require.Equal(t, CauseVerify, op.Turn.Cause)
+	require.True(t, op.Turn.Outdated, "the row was written before the look, while the operation ran")
+
+	c = small(1)
 	c.Settle(0, one(t, c, 0, changed("a", 1)), Outcome[row]{Kind: Superseded})
 	c.ObserveSettled(row{key: "a"}, 3, RowDone)
 	require.True(t, one(t, c, time.Hour).Turn.Outdated, "the change was not attempted, because its row was gone")

@@ -5,8 +5,12 @@ package core
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,7 +127,7 @@ func TestListingTheFirstKeysIsCheap(t *testing.T) {
 	const visited = 1000
 	look := func() {
 		n := 0
-		p.Index.Unreconciled(0, func(KeyInfo[*thing]) bool { n++; return n < visited })
+		p.Index.Unreconciled(0, func(u UnreconciledKey[*thing]) bool { u.Describe(); n++; return n < visited })
 		require.Equal(t, visited, n)
 	}
 	require.Less(t, testing.AllocsPerRun(1, look), 5.0*visited)
@@ -262,57 +266,100 @@ func (c *crowd) finish() {
 	c.launched = nil
 }
 
+// among runs a round among the crowd: one key fails, and some things succeed. The breaker may close all the time.
+func (c *crowd) among(fresh []*thing) {
+	c.now++
+	flapping := &thing{key: fmt.Append(nil, "flapping", c.revision)}
+	c.round([]*thing{flapping}, func(it *Operation[*thing]) Outcome[*thing] {
+		if it.Obj == flapping {
+			return parks(it)
+		}
+		return succeeds(it)
+	})
+	c.EndBackoffs(c.now)
+	c.round(fresh, succeeds)
+	c.NextDue()
+	c.Index.LowWatermark()
+	c.Index.Attempted(c.revision)
+}
+
+// gathered returns a crowd of n keys that wait.
+func gathered(t *testing.T, way int, n int) *crowd {
+	c := newCrowd(n)
+	crowds[way].gather(c)
+	require.Equal(t, n, c.Index.figures.States[crowds[way].state])
+	return c
+}
+
 // The cost of a round depends on its items, not on the number of waiting keys (DESIGN section 6,
 // no. 7).
 func TestRoundCostDependsOnItsItemsOnly(t *testing.T) {
-	for _, way := range crowds {
-		t.Run(way.state.String(), func(t *testing.T) {
-			cost := func(n int) (fastest time.Duration, allocations float64) {
-				c := newCrowd(n)
-				way.gather(c)
-				require.Equal(t, n, c.Index.figures.States[way.state])
-				fresh := newThings("fresh", 50)
-				round := func() {
-					// The breaker may close all the time.
-					c.now++
-					flapping := &thing{key: fmt.Append(nil, "flapping", c.revision)}
-					c.round([]*thing{flapping}, func(it *Operation[*thing]) Outcome[*thing] {
-						if it.Obj == flapping {
-							return parks(it)
-						}
-						return succeeds(it)
-					})
-					c.EndBackoffs(c.now)
-					c.round(fresh, succeeds)
-					c.NextDue()
-					c.Index.LowWatermark()
-					c.Index.Attempted(c.revision)
-				}
-				round()
+	const rounds = 5
+	counts := countingTest(t)
+	for way, of := range crowds {
+		t.Run(of.state.String(), func(t *testing.T) {
+			cost := func(n int) (statements int, allocations float64) {
+				c, fresh := gathered(t, way, n), newThings("fresh", 50)
+				c.among(fresh)
 				c.paused, c.grouped = 0, 0
-				round()
+				c.among(fresh)
 				require.LessOrEqual(t, c.paused, 100, "calls of the function")
 				require.LessOrEqual(t, c.grouped, 100, "calls of the function")
-				allocations = testing.AllocsPerRun(5, round)
-				fastest = time.Hour
-				for range 20 {
-					began := time.Now()
-					round()
-					fastest = min(fastest, time.Since(began))
-				}
-				require.NotZero(t, c.Index.figures.States[way.state], "the crowd has not been worked off")
-				return fastest, allocations
+				allocations = testing.AllocsPerRun(rounds, func() { c.among(fresh) })
+				require.NotZero(t, c.Index.figures.States[of.state], "the crowd has not been worked off")
+				return (counts(t, way, n, 2*rounds) - counts(t, way, n, rounds)) / rounds, allocations
 			}
 			n := 1_000
-			if way.state == Ready {
+			if of.state == Ready {
 				n = 5_000 // each round works some off
 			}
 			few, fewAllocations := cost(n)
 			many, manyAllocations := cost(20 * n)
+			t.Logf("%d statements a round, %d with a crowd that is 20 times as large", few, many)
 			require.InDelta(t, fewAllocations, manyAllocations, 60, "allocations")
-			// A walk over the crowd would take twenty times as long.
-			require.Less(t, many, 8*few+200*time.Microsecond)
+			// The heaps are deeper. A walk over the crowd would be several times as much.
+			require.Less(t, many, few+few/2, "statements")
 		})
+	}
+}
+
+// countedCrowd is the environment variable with which [countingTest] runs TestCountedRounds.
+const countedCrowd = "STATEKEEL_CROWD"
+
+func TestCountedRounds(t *testing.T) {
+	var way, n, rounds int
+	if _, err := fmt.Sscan(os.Getenv(countedCrowd), &way, &n, &rounds); err != nil {
+		t.Skip("runs in TestRoundCostDependsOnItsItemsOnly")
+	}
+	c, fresh := gathered(t, way, n), newThings("fresh", 50)
+	for range rounds {
+		c.among(fresh)
+	}
+}
+
+// countingTest builds a test of this package that counts statements. It returns a function that returns how many of the core
+// and its heaps are executed while a crowd gathers, and in a number of rounds then.
+func countingTest(t *testing.T) func(t *testing.T, way, n, rounds int) int {
+	binary, profile := filepath.Join(t.TempDir(), "core.test"), filepath.Join(t.TempDir(), "profile")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-ldflags=-w", "-covermode=count", "-coverpkg=.,../keyheap")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return func(t *testing.T, way, n, rounds int) (statements int) {
+		run := exec.CommandContext(t.Context(), binary, "-test.run=^TestCountedRounds$", "-test.coverprofile="+profile)
+		run.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", countedCrowd, way, n, rounds))
+		said, err := run.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		text, err := os.ReadFile(profile)
+		require.NoError(t, err)
+		_, blocks, _ := strings.Cut(string(text), "\n")
+		for block := range strings.Lines(blocks) {
+			var place string
+			var size, count int
+			_, err := fmt.Sscan(block, &place, &size, &count)
+			require.NoError(t, err, block)
+			statements += size * count
+		}
+		return statements
 	}
 }
 

@@ -88,9 +88,8 @@ type past struct {
 	result  result
 	// fixed: the time of the retry is not a backoff. The outcome set it, or EndBackoffs.
 	fixed bool
-	// applies: a call that was asked for, although the target may have been right, has failed since the last success, or the
-	// object is being deleted. deletes: an update deletes it, and has not succeeded. polls: the last success asked for another
-	// run.
+	// applies: a call was asked for, although the target may be right, and none has succeeded since, or the object is being
+	// deleted. deletes: an update deletes it, and has not succeeded. polls: the last success asked for another run.
 	applies, deletes, polls bool
 }
 
@@ -250,8 +249,10 @@ func (e *entry[Obj]) why() Cause {
 // looks returns [Turn.Looks] of the entry's next operation.
 func (e *entry[Obj]) looks() bool {
 	switch e.why() {
-	case CauseVerify, CauseRepair, CauseOrphan:
+	case CauseVerify, CauseOrphan:
 		return true
+	case CauseRepair:
+		return !e.past.applies
 	case CauseChange, CauseRefresh, CauseRequeue:
 		return false
 	}

@@ -225,15 +225,6 @@ func (x *Index[Obj]) Attempted(observed uint64) uint64 {
 	return observed
 }
 
-// Unreconciled calls yield for the keys that are unreconciled since the given revision or a later one, in the order
-// of Since, until yield returns false. It is cheap to pass the others; the cost grows with the number of keys that
-// it yields.
-func (x *Index[Obj]) Unreconciled(since uint64, yield func(KeyInfo[Obj]) bool) {
-	x.unreconciled.AscendFrom(int64(min(since, math.MaxInt64)), func(o unreconciledEntry[Obj], _ int64) bool {
-		return yield(o.describe())
-	})
-}
-
 // UnreconciledKey is a key that is not reconciled.
 type UnreconciledKey[Obj any] struct {
 	// Since, Key and Deleted are as in [KeyInfo].
@@ -246,8 +237,10 @@ type UnreconciledKey[Obj any] struct {
 // Describe describes the key. Call it before the index changes.
 func (u *UnreconciledKey[Obj]) Describe() KeyInfo[Obj] { return u.entry.describe() }
 
-// UnreconciledKeys is [Index.Unreconciled] for a caller that skips most keys: it describes none.
-func (x *Index[Obj]) UnreconciledKeys(since uint64, yield func(UnreconciledKey[Obj]) bool) {
+// Unreconciled calls yield for the keys that are unreconciled since the given revision or a later one, in the order
+// of Since, until yield returns false. It is cheap to pass the others; the cost grows with the number of keys that
+// it yields.
+func (x *Index[Obj]) Unreconciled(since uint64, yield func(UnreconciledKey[Obj]) bool) {
 	x.unreconciled.AscendFrom(int64(min(since, math.MaxInt64)), func(o unreconciledEntry[Obj], _ int64) bool {
 		return yield(UnreconciledKey[Obj]{o.unreconciled().since, o.key, o.newest().deleted, o.entry})
 	})

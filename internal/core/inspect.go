@@ -112,8 +112,9 @@ func (c *Core[Obj]) Deletions() iter.Seq2[string, Obj] {
 // TracksKeyOf reports whether the key of obj has an entry.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.keys.find(obj) != nil }
 
-// IsInFlight reports whether an operation on obj is running.
-func (c *Core[Obj]) IsInFlight(obj Obj) bool {
+// HasVersion reports whether the core has a version of obj, or a later one, or an operation on obj is running, which may
+// have begun with it.
+func (c *Core[Obj]) HasVersion(obj Obj, revision uint64) bool {
 	e := c.keys.find(obj)
-	return e != nil && e.state == InFlight
+	return e != nil && (e.state == InFlight || e.newest().revision >= revision)
 }

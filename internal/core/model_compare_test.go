@@ -142,7 +142,8 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	same(t, attempted, c.Index.Attempted(observed), "attempted")
 
 	last, told := uint64(0), map[string]uint64{}
-	c.Index.Unreconciled(0, func(d KeyInfo[row]) bool {
+	c.Index.Unreconciled(0, func(u UnreconciledKey[row]) bool {
+		d := u.Describe()
 		k := m.keys[d.Obj.key]
 		newest := k.newest()
 		expected := d
@@ -152,6 +153,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		expected.Paused = m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil)
 		require.Equal(t, expected, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
+		require.Equal(t, UnreconciledKey[row]{d.Since, k.key, d.Deleted, u.entry}, u)
 		last, told[k.key] = d.Since, d.Since
 		one, ok := c.UnreconciledOf(k.key)
 		require.True(t, ok)
@@ -175,7 +177,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	}
 	if len(want) > 1 {
 		n := 0
-		c.Index.Unreconciled(0, func(KeyInfo[row]) bool { n++; return n < 2 })
+		c.Index.Unreconciled(0, func(UnreconciledKey[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "yield was called after it returned false")
 	}
 }

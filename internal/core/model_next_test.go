@@ -157,6 +157,7 @@ func (m *model) endBackoffs(now time.Duration) {
 	for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Retry && !k.fixed }) {
 		earliest := min(k.at-k.drawn, now)
 		k.at, k.fixed, k.looks, k.home = min(k.at, now), true, false, nil
+		k.asked = false
 		k.drawn = k.at - earliest
 	}
 }

@@ -48,7 +48,7 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 		m.forget(k)
 		return
 	}
-	k.orphan, k.repeat, k.reason = false, false, nil
+	k.orphan, k.repeat, k.reason, k.asked = false, false, nil, false
 	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
 		k.reason = out.Text
 	}
@@ -239,7 +239,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 func (m *model) goBack(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	h, again := k.home, k.verify
-	k.from, k.at, k.drawn, k.fixed, k.looks, k.home = h.state, h.at, h.drawn, h.fixed, false, nil
+	k.from, k.at, k.drawn, k.fixed, k.looks, k.asked, k.home = h.state, h.at, h.drawn, h.fixed, false, h.asked, nil
 	if !h.clock {
 		k.at = noTime
 	}
@@ -256,10 +256,10 @@ func (m *model) goBack(now time.Duration, it *Operation[row]) {
 // look makes a key due that waits, so that it is looked at.
 func (m *model) look(k *modelKey, now time.Duration) {
 	waits := k.state == Retry || k.state == Requeue || k.state == Blocked
-	if k.home != nil || waits && k.clock && k.at <= now || !waits && k.state != Terminal {
+	if k.home != nil || waits && k.clock && k.at <= now || k.asked || !waits && k.state != Terminal {
 		return
 	}
-	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal, k.clock}, true
+	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal, k.clock, false}, true
 	if k.state == Terminal {
 		k.state, k.fixed = Retry, true
 	}
@@ -270,7 +270,7 @@ func (m *model) look(k *modelKey, now time.Duration) {
 func (m *model) refresh(now time.Duration, obj row, revision uint64, forced, verify bool) (running bool) {
 	k := m.keys[obj.key]
 	if k == nil {
-		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true, looks: verify}
+		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true, looks: verify, asked: !verify}
 		m.keys[obj.key] = k
 		m.readyOrPaused(k)
 		m.lineUp(k)
@@ -285,9 +285,6 @@ func (m *model) refresh(now time.Duration, obj row, revision uint64, forced, ver
 			m.look(k, now)
 		}
 	case k.state != InFlight:
-		if reconciled || forced {
-			k.looks = false
-		}
 		if reconciled && k.state != Ready && k.lane != Refresh {
 			k.lane = Refresh
 			if k.state == Queued {
@@ -308,11 +305,13 @@ func (m *model) runSoon(k *modelKey, now time.Duration) {
 	if k.failures > 0 {
 		now = max(now, k.attempted+m.limits.MinBackoff)
 	}
-	m.hurry(k, now)
+	k.looks, k.asked = false, k.asked || k.looks
+	m.hurry(k, now, true)
 }
 
-// hurry makes a key due that waits for a time or for a channel, or was given up, and reports whether it did.
-func (m *model) hurry(k *modelKey, at time.Duration) bool {
+// hurry makes a key due that waits for a time or for a channel, or was given up, and reports whether it did. asked: to be
+// refreshed.
+func (m *model) hurry(k *modelKey, at time.Duration, asked bool) bool {
 	switch k.state {
 	case Held, Retry, Requeue, Blocked:
 		due, drawn, clock := k.at, k.drawn, k.clock
@@ -322,7 +321,7 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 				k.tries, clock = 0, false
 			}
 		}
-		k.looks, k.home = false, nil
+		k.looks, k.asked, k.home = false, asked, nil
 		earliest := at
 		if clock {
 			// The core may have drawn jitter for the wait that ends here.
@@ -331,7 +330,7 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 		m.wake(k, k.state, at)
 		k.drawn = at - earliest
 	case Terminal:
-		k.tries = 0
+		k.tries, k.asked = 0, asked
 		m.wake(k, Retry, at)
 	default:
 		if k.home == nil {
@@ -339,7 +338,7 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 		}
 		// It is due when it was looked at.
 		if h := k.home; h.state == Terminal {
-			k.tries, *h = 0, modelHome{Retry, at, 0, true, true}
+			k.tries, *h = 0, modelHome{Retry, at, 0, true, true, false}
 		} else if !h.clock {
 			h.at, h.drawn, h.clock = at, 0, true
 		} else {
@@ -347,6 +346,7 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 			h.at = min(at, h.at)
 			h.drawn = h.at - earliest
 		}
+		k.home.asked = asked
 	}
 	return true
 }
@@ -358,7 +358,7 @@ func (m *model) refreshAfter(k *modelKey, now time.Duration, out Outcome[row]) {
 		m.runSoon(k, now)
 		return
 	}
-	k.lane, k.seen = Refresh, -1
+	k.lane, k.seen, k.asked = Refresh, -1, true
 	// If it was reconciled, it still is.
 	k.repeat = k.since == 0
 	m.readyOrPaused(k)

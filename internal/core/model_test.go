@@ -94,17 +94,17 @@ type modelKey struct {
 	// refresh: the success of the operation does not count. verify: the object is to be looked at after it.
 	refresh, verify bool
 	// looks: the next operation, or the one that runs, is a look. home is where the key waited before; nil if it is not to
-	// go back there.
-	looks bool
-	home  *modelHome
+	// go back there. asked: it is a refresh.
+	looks, asked bool
+	home         *modelHome
 }
 
 // modelHome is where a key waited before a look.
 type modelHome struct {
 	state State
 	// drawn is as for the key.
-	at, drawn    time.Duration
-	fixed, clock bool
+	at, drawn           time.Duration
+	fixed, clock, asked bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.
@@ -229,7 +229,7 @@ func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
 	k.orphan, k.repeat, k.reason = false, false, nil
-	k.looks, k.home = false, nil
+	k.looks, k.asked, k.home = false, false, nil
 	if n.deleted {
 		k.failures, k.requeues = 0, 0
 	}
@@ -409,7 +409,7 @@ func (m *model) release(key string, now time.Duration) bool {
 	if k == nil || k.state != Blocked && (k.home == nil || k.home.state != Blocked) {
 		return false
 	}
-	return m.hurry(k, now)
+	return m.hurry(k, now, false)
 }
 
 // addOrphan adds an object that the target has and the table does not.

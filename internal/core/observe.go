@@ -166,9 +166,6 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 		}
 		return false
 	}
-	if (reconciled || forced) && e.cause == CauseVerify {
-		e.cause = why
-	}
 	switch {
 	case !reconciled || e.state == Ready || v.lane == Refresh:
 	case e.state == Queued:
@@ -185,8 +182,12 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 }
 
 // runSoon makes an entry due that waits for a time or for a channel, but not before its minimum backoff
-// has passed.
+// has passed. Whatever it waits for, no look takes the place of a refresh.
 func (c *Core[Obj]) runSoon(now time.Duration, e *entry[Obj], why Cause) {
+	e.past.applies = e.past.applies || why == CauseRefresh
+	if e.cause == CauseVerify {
+		e.cause = why
+	}
 	if e.past.failures > 0 {
 		now = max(now, after(e.past.ended, c.backoff.Min))
 	}

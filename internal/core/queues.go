@@ -185,10 +185,10 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 }
 
 // look makes an entry in state Retry, Requeue, Blocked or Terminal due at the given time, so that the target is looked at.
-// Then it may go home.
+// Then it may go home. An entry that is due, or is to be refreshed, is called anyway.
 func (q *queues[Obj]) look(e *entry[Obj], now time.Duration) {
 	switch waits := e.state == Retry || e.state == Requeue || e.state == Blocked; {
-	case e.home != nil, e.pos >= 0 && e.dueAt <= now, !waits && e.state != Terminal:
+	case e.home != nil, e.pos >= 0 && e.dueAt <= now, e.cause == CauseRefresh, !waits && e.state != Terminal:
 		return
 	}
 	e.home = &home{e.state, e.dueAt, e.cause}

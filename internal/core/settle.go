@@ -36,6 +36,8 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 	c.queues.leaveGroup(e)
 	if verify && out.ran() && !out.Lost {
 		c.Refresh(now, out.Object, out.NewRevision, CauseVerify, false)
+		// The row may have been written since, without asking for an operation.
+		c.keys.find(out.Object).version.outdated = true
 	}
 }
 

@@ -293,7 +293,7 @@ func (w *world) refreshUnchanged(key string, forced bool) {
 		return
 	}
 	asks := w.ledger != nil || r.status == statusPending || r.status == statusRefreshing
-	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
+	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.HasVersion(r, r.revision) {
 		return
 	}
 	running := w.model.refresh(w.now, r, r.revision, forced, false)
@@ -308,7 +308,7 @@ func (w *world) verify(key string) {
 		return
 	}
 	asks := w.ledger != nil || r.status == statusPending || r.status == statusRefreshing
-	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
+	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.HasVersion(r, r.revision) {
 		return
 	}
 	w.model.takeOverJitter(w.t, w.core)

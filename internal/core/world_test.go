@@ -186,7 +186,7 @@ func (w *world) release(key string) {
 // retry retries a key at once, as a user asks for it, and retryAll all keys.
 func (w *world) retry(key string) {
 	k := w.model.keys[key]
-	require.Equal(w.t, k != nil && w.model.hurry(k, w.now), w.core.RetryNow(key, w.now), "whether %q waited", key)
+	require.Equal(w.t, k != nil && w.model.hurry(k, w.now, false), w.core.RetryNow(key, w.now), "whether %q waited", key)
 }
 
 // endBackoffs is called when the breaker has closed.
@@ -202,7 +202,7 @@ func (w *world) retryAll() {
 		return cmp.Or(cmp.Compare(a.newest().revision, b.newest().revision), cmp.Compare(a.key, b.key))
 	}
 	for _, k := range slices.SortedFunc(maps.Values(w.model.keys), byVersion) {
-		if w.model.hurry(k, w.now) {
+		if w.model.hurry(k, w.now, false) {
 			n++
 		}
 	}

@@ -19,21 +19,26 @@ import (
 // runBatch runs operations in one call, or in one call for the deletions and one for the updates.
 func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
 	defer x.Scope.Set(Calling[Obj]{})
-	called, may := false, func() bool { return ctx.Err() == nil && (further == nil || further()) }
+	called, hangs, may := false, false, func() bool { return ctx.Err() == nil && (further == nil || further()) }
 	for i := range ops {
-		if op := &ops[i]; op.Turn.Looks || op.FoundRight() || op.Turn.Cause == core.CauseAdopted {
+		switch op := &ops[i]; {
+		case op.Turn.Looks && hangs:
+			// Each look would take as long, and others wait for the batch: it counts as one that has failed.
+			op.Run.Look = &core.Look{}
+		case op.Turn.Looks || op.FoundRight() || op.Turn.Cause == core.CauseAdopted:
 			if called && op.Turn.Looks && !may() {
 				return
 			}
 			x.ready(ctx, txn, op)
-			called = called || op.Turn.Looks
+			called, hangs = called || op.Turn.Looks, hangs || op.Turn.Looks && x.late > 0
 		}
 	}
 	if called && !may() {
 		return
 	}
 	defer func() {
-		for i := range ops {
+		x.late = 0
+		for i := 0; i < len(ops) && x.late == 0; i++ {
 			x.lookAgain(ctx, &ops[i], further)
 		}
 	}()
@@ -59,11 +64,12 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 }
 
 // addEntries appends entries for the deletions or the updates that are to be called, in order of revision. They are
-// not reused: an operation may keep them.
+// not reused: an operation may keep them. What was to be verified, and was not looked at, is left for a later round.
 func (x *Executor[Obj]) addEntries(entries []BatchEntry[Obj], ops []core.Operation[Obj], deleted bool) []BatchEntry[Obj] {
 	first := len(entries)
 	for i := range ops {
-		if op := &ops[i]; op.Deleted == deleted && op.Run.Err == ErrNotRun {
+		op := &ops[i]
+		if op.Deleted == deleted && op.Run.Err == ErrNotRun && (op.Turn.Cause != core.CauseVerify || op.Run.Look.Before.Seen) {
 			op.Run.Err = ErrGoexit
 			entries = append(entries, BatchEntry[Obj]{Object: clone(x.cfg.Rows, op), Revision: op.RowRevision, place: i + 1})
 			op.Run.Err = ErrNotRun

@@ -132,9 +132,6 @@ func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *co
 		x.Resume()
 		return
 	}
-	if looks {
-		x.Resume()
-	}
 	x.Scope.one.Store(op)
 	op.Run.Err = ErrGoexit
 	if !op.Deleted {
@@ -154,7 +151,6 @@ func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *co
 	x.measure(op, op.Run.Took)
 	if looks {
 		x.lookAgain(ctx, op, further)
-		x.Resume()
 	}
 }
 

@@ -54,6 +54,9 @@ func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.
 		sight, err = x.cfg.Look(ctx, txn, op.Row, op.Deleted)
 		return err
 	})
+	// A call that follows begins now.
+	x.Resume()
+	x.Scope.Set(Calling[Obj]{Since: x.at})
 	if outcome.Of(err) != nil {
 		// An outcome means nothing here.
 		err = errors.New(outcome.TextOf(err))

@@ -256,6 +256,14 @@ func (p *Pool[Obj]) Room() int {
 // slow is how long a job may run before it is slow.
 const slow = 20 * time.Millisecond
 
+// IsLate reports whether more jobs are queued than there are free workers, and jobs are slow: these were queued when jobs were
+// quicker, and others should have their turn first.
+func (p *Pool[Obj]) IsLate() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.took >= slow && len(p.queue) > max(0, p.maxWorkers-len(p.running))
+}
+
 // Moving returns how many jobs in flight are not slow. A load of slow jobs alone is no reason for the
 // loop to gather work before its next pass.
 func (p *Pool[Obj]) Moving(now time.Duration) int {

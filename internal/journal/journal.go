@@ -43,15 +43,15 @@ type round struct {
 // lock.
 func New[Obj any](name func(Obj) string) *Journal[Obj] { return &Journal[Obj]{name: name} }
 
-// Add adds a round and its operations. The Sequence of the round is one more than that of the round before. The
+// Add adds a round and its operations. It sets the Sequence of the round: one more than that of the round before. The
 // operations in r are ignored. It allocates nothing.
 func (j *Journal[Obj]) Add(r *inspect.Round, ops []core.Operation[Obj]) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	slot := &j.rounds[j.added%MaxRounds]
-	*slot = round{Round: *r, first: j.ran}
-	slot.Operations = nil
 	j.added++
+	*slot = round{Round: *r, first: j.ran}
+	slot.Operations, slot.Sequence = nil, j.added
 	for i := range ops {
 		j.operations[j.ran%MaxOperations] = entryOf(&ops[i])
 		j.ran++

@@ -5,8 +5,6 @@
 // removed, not only the first.
 package keyheap
 
-import "math"
-
 // Item is an element of a Heap. The heap sets its position; -1 means that the item is in no heap.
 type Item interface {
 	comparable
@@ -61,14 +59,9 @@ func (h *Heap[T]) count(at int, priority int64, limit int) int {
 	return n
 }
 
-// Ascend calls yield with the items and their priorities, the lowest first, until yield returns
-// false. The heap must not change meanwhile. It is O(k log k) for the first k items.
-func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {
-	h.AscendFrom(math.MinInt64, yield)
-}
-
-// AscendFrom is [Heap.Ascend] without the items below a priority. It compares the priority of each of
-// those, which takes some nanoseconds an item.
+// AscendFrom calls yield with the items that have at least a priority, the lowest first, until yield returns
+// false. The heap must not change meanwhile. It is O(k log k) for the first k items, and compares the priority of each item
+// below, which takes some nanoseconds.
 func (h *Heap[T]) AscendFrom(priority int64, yield func(item T, priority int64) bool) {
 	var next Heap[cursor]
 	h.pushFrom(&next, 0, priority)

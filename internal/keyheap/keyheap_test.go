@@ -110,12 +110,12 @@ func requireCounts(t require.TestingT, h *Heap[*item], model []*item, priority i
 	require.Equal(t, max(0, min(n, limit)), h.CountUpTo(priority, limit), "items up to %d, at most %d", priority, limit)
 }
 
-// requireAscends checks that Ascend yields the first items of the sorted model, in order of priority,
+// requireAscends checks that AscendFrom yields the first items of the sorted model, in order of priority,
 // each once.
 func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int) {
 	var priorities, want []int64
 	seen := map[*item]bool{}
-	h.Ascend(func(it *item, priority int64) bool {
+	h.AscendFrom(math.MinInt64, func(it *item, priority int64) bool {
 		require.Equal(t, it.priority, priority)
 		require.False(t, seen[it], "yielded twice")
 		seen[it] = true
@@ -127,7 +127,7 @@ func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int
 	}
 	require.Equal(t, want, priorities)
 	n := 0
-	h.Ascend(func(*item, int64) bool {
+	h.AscendFrom(math.MinInt64, func(*item, int64) bool {
 		n++
 		return n < first
 	})

@@ -124,7 +124,7 @@ func register(db *statedb.DB, name string) (*Tables, error) {
 func (t *Tables) take(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) error {
 	wtxn := db.WriteTxn(t.Outcomes, t.Mark)
 	defer wtxn.Abort()
-	if ended := t.Current(wtxn).ended; ended != nil && !watch.AnyClosed([]<-chan struct{}{ended}) {
+	if ended := t.Current(wtxn).ended; ended != nil && !watch.IsClosed(ended) {
 		return fmt.Errorf("a reconciler named %q has the tables %q and %q", name, t.Outcomes.Name(), t.Mark.Name())
 	}
 	if err := t.Outcomes.DeleteAll(wtxn); err != nil {

@@ -144,8 +144,8 @@ func (a *applied[Obj]) Begin() core.Wait {
 
 	// What happens from now on is noted. What has happened since the transaction of the operation, the table shows, or
 	// the loop knows.
-	switch found, done := n.look(on, a.key); {
-	case ended || found != a.found || done:
+	switch _, _, s, found := n.present(on, a.key); {
+	case ended || found != a.found || s.Kind == status.KindDone:
 		w.released = watch.Closed
 	case found && n.cfg.Applied != nil:
 		n.mu.Lock()
@@ -156,18 +156,18 @@ func (a *applied[Obj]) Begin() core.Wait {
 	return w
 }
 
-// look reports whether the table has the row of a key, and whether that is applied, as far as the row shows it.
-func (n *Needs[Obj]) look(on *awaited[Obj], key string) (found, done bool) {
+// present returns the row that the table has for a key, with its status.
+func (n *Needs[Obj]) present(on *awaited[Obj], key string) (row Obj, revision statedb.Revision, s status.Status, found bool) {
 	txn := n.cfg.Rows.DB.ReadTxn()
-	row, revision, found := n.rowOf(txn, on, key)
-	return found, found && n.cfg.Status(txn, row, revision).Kind == status.KindDone
-}
-
-func (n *Needs[Obj]) rowOf(txn statedb.ReadTxn, on *awaited[Obj], key string) (Obj, statedb.Revision, bool) {
 	if on.known {
-		return n.cfg.Rows.Get(txn, on.row)
+		row, revision, found = n.cfg.Rows.Get(txn, on.row)
+	} else {
+		row, revision, found = n.cfg.Rows.ByKey(txn, index.Key(key))
 	}
-	return n.cfg.Rows.ByKey(txn, index.Key(key))
+	if found {
+		s = n.cfg.Status(txn, row, revision)
+	}
+	return row, revision, s, found
 }
 
 // checkRow wakes those who wait for the row of a key if it is applied, or appeared or has gone.
@@ -178,9 +178,8 @@ func (n *Needs[Obj]) checkRow(key string) {
 	if on == nil {
 		return
 	}
-	txn := n.cfg.Rows.DB.ReadTxn()
-	row, revision, found := n.rowOf(txn, on, key)
-	done := found && n.cfg.Status(txn, row, revision).Kind == status.KindDone
+	row, revision, s, found := n.present(on, key)
+	done := s.Kind == status.KindDone
 	applied := found && !done && n.cfg.Applied != nil && n.cfg.Applied(row, revision)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -224,13 +223,10 @@ func (w *appliedWait[Obj]) Needed(yield func(core.Needed) bool) {
 // Why implements [core.Wait].
 func (w *appliedWait[Obj]) Why() string {
 	n := w.of
-	txn := n.cfg.Rows.DB.ReadTxn()
-	row, revision, found := n.rowOf(txn, w.on, w.key)
-	if !found || w.isMet() {
-		return ""
-	}
-	s := n.cfg.Status(txn, row, revision)
+	_, _, s, found := n.present(w.on, w.key)
 	switch {
+	case !found || w.isMet():
+		return ""
 	case s.Kind == status.KindUnset:
 		return n.NameOf(w.key) + " has no status"
 	case s.Kind == status.KindError:

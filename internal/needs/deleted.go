@@ -5,6 +5,7 @@ package needs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,16 +27,17 @@ type deletions[Obj any] struct {
 	opens, opened bool
 	from          statedb.Revision
 	// known is closed if pending has all deletions of the table that were read, or the loop has ended.
-	known   chan struct{}
-	isKnown bool
+	known chan struct{}
 	// pending are the deletions by key. Readers iterate over a version of the map without the lock.
 	pending part.Map[string, *deletion[Obj]]
 	// ahead are the keys of pending that the core may not have yet, by revision. handed is the revision up to which it
 	// had all.
 	ahead  []read
 	handed statedb.Revision
-	// awaited are the waits for the deletion of a key.
-	awaited map[string]map[*deletedWait[Obj]]struct{}
+	// awaited are the needs for the deletion of a key that objects wait for. last is the need that was returned last, unless
+	// a deletion was carried out since.
+	awaited map[string]map[*deleted[Obj]]struct{}
+	last    *deleted[Obj]
 }
 
 // read is a deletion that was read from the table.
@@ -85,10 +87,7 @@ func (n *Needs[Obj]) read(txn statedb.ReadTxn, limit int) (more <-chan struct{})
 		return nil
 	}
 	// A commit is in a snapshot a moment before the iterator knows of it.
-	more = d.changes.More(txn)
-	select {
-	case <-more:
-	default:
+	if more = d.changes.More(txn); !watch.IsClosed(more) {
 		return more
 	}
 	var found []statedb.Change[Obj]
@@ -137,11 +136,10 @@ func (n *Needs[Obj]) takeDeletions(handed statedb.Revision, all bool) {
 	if len(d.ahead) == 0 {
 		d.ahead = nil
 	}
-	if d.opened && !d.isKnown && all && handed >= d.from {
+	if d.opened && !watch.IsClosed(d.known) && all && handed >= d.from {
 		for key, obj := range n.cfg.Deletions() {
 			n.addDeletion(key, obj)
 		}
-		d.isKnown = true
 		close(d.known)
 	}
 }
@@ -158,10 +156,10 @@ func (n *Needs[Obj]) addDeletion(key string, obj Obj) {
 
 // remove removes a deletion that is carried out, or whose row is back.
 func (d *deletions[Obj]) remove(key string) {
-	d.pending = d.pending.Delete(key)
-	for w := range d.awaited[key] {
-		if w.left--; w.left == 0 {
-			close(w.released)
+	d.pending, d.last = d.pending.Delete(key), nil
+	for need := range d.awaited[key] {
+		if need.left--; need.left == 0 {
+			close(need.released)
 		}
 	}
 	delete(d.awaited, key)
@@ -169,8 +167,7 @@ func (d *deletions[Obj]) remove(key string) {
 
 // stop wakes all who wait, and ends the reading when the table is not locked.
 func (d *deletions[Obj]) stop() {
-	if !d.isKnown {
-		d.isKnown = true
+	if !watch.IsClosed(d.known) {
 		close(d.known)
 	}
 	for key := range d.awaited {
@@ -212,18 +209,21 @@ func (n *Needs[Obj]) checkDeletion(key string) {
 	}
 }
 
-// deleted is the need for deletions that are carried out.
+// deleted is the need for deletions that are carried out. Objects that need the same ones share it, since there may be many
+// of both.
 type deleted[Obj any] struct {
 	of   *Needs[Obj]
 	keys []string
+	// The lock of Needs guards the fields below. waits counts the waits that have begun and not ended, left the deletions that
+	// they wait for. released is closed when these are carried out; the next wait begins again.
+	waits, left int
+	released    chan struct{}
 }
 
-// deletedWait is a wait for deletions.
+// deletedWait is the wait of one object for deletions.
 type deletedWait[Obj any] struct {
 	*deleted[Obj]
-	released chan struct{}
-	// left is how many deletions are not carried out. The lock of Needs guards it.
-	left int
+	released <-chan struct{}
 }
 
 // Deleted reports with its error whether deletions of the table are not carried out for which match returns true. It is
@@ -239,10 +239,8 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
 	}
 	unread := (<-chan struct{})(n.deletions.known)
 	txn := n.cfg.Rows.DB.ReadTxn()
-	select {
-	case <-unread:
+	if watch.IsClosed(unread) {
 		unread = n.read(txn, 0)
-	default:
 	}
 	if unread != nil {
 		state := n.idle()
@@ -270,31 +268,48 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return outcome.Missing(fmt.Errorf("%s is not deleted", what), []core.Need{&deleted[Obj]{n, keys}})
+	return outcome.Missing(fmt.Errorf("%s is not deleted", what), []core.Need{n.deletionsOf(keys)})
+}
+
+// deletionsOf returns the need for the deletions of keys, which are in order.
+func (n *Needs[Obj]) deletionsOf(keys []string) *deleted[Obj] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	d := &n.deletions
+	if d.last == nil || !slices.Equal(d.last.keys, keys) {
+		d.last = &deleted[Obj]{of: n, keys: keys}
+	}
+	return d.last
 }
 
 // Begin implements [core.Need].
 func (d *deleted[Obj]) Begin() core.Wait {
+	d.of.mu.Lock()
+	defer d.of.mu.Unlock()
+	if d.left == 0 {
+		d.begin()
+	}
+	d.waits++
+	return &deletedWait[Obj]{d, d.released}
+}
+
+// begin begins to wait for the deletions. The caller holds the lock.
+func (d *deleted[Obj]) begin() {
 	n := d.of
-	w := &deletedWait[Obj]{deleted: d, released: make(chan struct{})}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	d.released = make(chan struct{})
 	for _, key := range d.keys {
 		if _, pending := n.deletions.pending.Get(key); n.ended || !pending {
 			continue
 		}
-		w.left++
-		waits := n.deletions.awaited[key]
-		if waits == nil {
-			waits = map[*deletedWait[Obj]]struct{}{}
-			n.deletions.awaited[key] = waits
+		d.left++
+		if n.deletions.awaited[key] == nil {
+			n.deletions.awaited[key] = map[*deleted[Obj]]struct{}{}
 		}
-		waits[w] = struct{}{}
+		n.deletions.awaited[key][d] = struct{}{}
 	}
-	if w.left == 0 {
-		close(w.released)
+	if d.left == 0 {
+		close(d.released)
 	}
-	return w
 }
 
 // Released implements [core.Wait].
@@ -305,13 +320,16 @@ func (w *deletedWait[Obj]) Outlives([]core.Wait) bool { return false }
 
 // End implements [core.Wait].
 func (w *deletedWait[Obj]) End() {
-	d := &w.of.deletions
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
+	if w.waits--; w.waits > 0 || w.left == 0 {
+		return
+	}
+	awaited := w.of.deletions.awaited
+	w.left = 0
 	for _, key := range w.keys {
-		waits := d.awaited[key]
-		if delete(waits, w); len(waits) == 0 {
-			delete(d.awaited, key)
+		if delete(awaited[key], w.deleted); len(awaited[key]) == 0 {
+			delete(awaited, key)
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/statekeel/statekeel/internal/changes"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -105,7 +106,7 @@ func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 		waits: map[string]blockedObject[Obj]{},
 		deletions: deletions[Obj]{
 			changes: changes.Table[Obj]{Table: cfg.Rows.Table}, known: make(chan struct{}),
-			awaited: map[string]map[*deletedWait[Obj]]struct{}{},
+			awaited: map[string]map[*deleted[Obj]]struct{}{},
 		},
 	}
 }
@@ -270,11 +271,7 @@ func (n *Needs[Obj]) Check(handed statedb.Revision) (more bool) {
 		return false
 	}
 	if n.tracks.Load() {
-		select {
-		case <-n.read(n.cfg.Rows.DB.ReadTxn(), maxRead):
-			more = true
-		default:
-		}
+		more = watch.IsClosed(n.read(n.cfg.Rows.DB.ReadTxn(), maxRead))
 	}
 	keys := n.take(handed, !more)
 	for _, key := range keys {

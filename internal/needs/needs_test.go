@@ -104,10 +104,7 @@ func (e *env) deleted(prefix string) core.Need {
 		if !errors.Is(err, ErrNotKnown) {
 			return needOf(err)
 		}
-		e.mu.Lock()
-		known := e.Needs.deletions.isKnown
-		e.mu.Unlock()
-		if !known {
+		if !watch.IsClosed(e.Needs.deletions.known) {
 			e.check()
 		}
 		runtime.Gosched()
@@ -129,7 +126,7 @@ func needOf(err error) core.Need {
 	return outcome.Of(err).Needs[0]
 }
 
-func released(w core.Wait) bool { return watch.AnyClosed([]<-chan struct{}{w.Released()}) }
+func released(w core.Wait) bool { return watch.IsClosed(w.Released()) }
 
 // requireEmpty requires that nothing is left of waits.
 func (e *env) requireEmpty() {
@@ -166,6 +163,42 @@ func TestObjectsMayHaveTheSameNeed(t *testing.T) {
 	two.End()
 	e.requireEmpty()
 	require.Nil(t, e.deleted("b"))
+}
+
+// There may be many of both.
+func TestObjectsThatNeedTheSameDeletionsWaitForThemOnce(t *testing.T) {
+	e := newEnv(t)
+	const many = 300
+	require.Nil(t, e.deleted("b"))
+	for i := range many {
+		id := fmt.Sprint("b", i)
+		e.deletions[id] = &row{id: id}
+		e.NoteOrphan(e.deletions[id])
+	}
+	var waits []core.Wait
+	for range many {
+		waits = append(waits, e.deleted("b").Begin())
+	}
+	kept := 0
+	for _, of := range e.Needs.deletions.awaited {
+		kept += len(of)
+	}
+	require.Equal(t, many, kept)
+	waits[0].End()
+	for i := range many {
+		require.False(t, released(waits[many-1]))
+		id := fmt.Sprint("b", i)
+		delete(e.deletions, id)
+		e.NoteOperation(&row{id: id}, 1, true, true)
+		e.check()
+	}
+	for _, w := range waits {
+		require.True(t, released(w))
+	}
+	for _, w := range waits[1:] {
+		w.End()
+	}
+	e.requireEmpty()
 }
 
 // What happens between the end of the operation and the begin of its wait is not lost.

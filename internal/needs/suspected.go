@@ -224,7 +224,7 @@ func (w *suspicion[Obj]) End() {
 
 // Needed implements [core.Wait].
 func (w *suspicion[Obj]) Needed(yield func(core.Needed) bool) {
-	if !watch.AnyClosed([]<-chan struct{}{w.released}) {
+	if !watch.IsClosed(w.released) {
 		yield(core.Needed{In: w.of, Key: w.key})
 	}
 }

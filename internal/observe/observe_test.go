@@ -216,9 +216,13 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 	e.Observer = observe.New(observe.Config[*row]{
 		Rows: of, Core: e.core, Waits: e,
 		Hooks: observe.Hooks[*row]{
-			Deletion:   note("deleted"),
+			Deletion: func(r *row, back statedb.Revision) {
+				note("deleted")(r)
+				if back > 0 {
+					note("back")(r)
+				}
+			},
 			Forgotten:  func(r *row, _ statedb.Revision) { note("forgotten")(r) },
-			Back:       func(r *row, _ statedb.Revision) { note("back")(r) },
 			Seen:       func(*row) {},
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/watch"
+	"github.com/statekeel/statekeel/status"
 )
 
 // Config is the configuration of an Observer. All fields are required.
@@ -57,11 +58,9 @@ type Hooks[Obj any] struct {
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Seen is called with each row that is handed over, or read and asks for nothing.
 	Seen func(row Obj)
-	// Deletion is called with each object whose deletion is handed over.
-	Deletion func(Obj)
-	// Back is called with each object whose deletion is not handed over, because the table has the object
-	// again, at this revision.
-	Back func(obj Obj, revision statedb.Revision)
+	// Deletion is called with each object whose deletion was read. It is handed over if back is 0; otherwise the table has the
+	// object again, at this revision.
+	Deletion func(obj Obj, back statedb.Revision)
 	// Forgotten is called when the core removes the entry of an object because its row asks for no
 	// operation. The revision is that of the row.
 	Forgotten func(obj Obj, revision statedb.Revision)
@@ -301,15 +300,12 @@ func (o *Observer[Obj]) handOver(c *core.Change[Obj]) bool {
 		o.hooks.Seen(c.Obj)
 		return !o.appliedEarly(c.Obj, c.Revision)
 	}
-	o.hooks.Deletion(c.Obj)
-	if o.main.whole {
-		return true
+	var back statedb.Revision
+	if !o.main.whole {
+		_, back, _ = o.rows.Get(o.pass.txn, c.Obj)
 	}
-	_, revision, found := o.rows.Get(o.pass.txn, c.Obj)
-	if found {
-		o.hooks.Back(c.Obj, revision)
-	}
-	return !found
+	o.hooks.Deletion(c.Obj, back)
+	return back == 0
 }
 
 // End ends a pass. The returned channel is closed when the next pass should begin.
@@ -392,6 +388,11 @@ func (o *Observer[Obj]) CallRevision(revision statedb.Revision, deleted bool, tx
 		o.early.called = max(o.early.called, revision)
 	}
 	return revision
+}
+
+// Since returns the revision since which a row with a status, of the transaction of this pass, is not reconciled.
+func (o *Observer[Obj]) Since(s status.Status, revision statedb.Revision) statedb.Revision {
+	return o.reader.unreconciledSince(s, revision)
 }
 
 // NoteOther records that an operation was run on a change that is not from the main cursor's

@@ -15,6 +15,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -62,14 +63,7 @@ func (r *Resync[Obj]) patience() time.Duration {
 	return max(cmp.Or(r.cfg.Settings().ListTimeout, execute.Long), time.Second)
 }
 
-func (l *listing[Obj]) hasEnded() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (l *listing[Obj]) hasEnded() bool { return watch.IsClosed(l.ended) }
 
 // record returns the record of a listing that has ended, without what it has found.
 func (l *listing[Obj]) record() inspect.Resync {

@@ -88,25 +88,24 @@ func (r *Rows[Obj]) Keys(text string) (keys []index.Key) {
 	return append(keys, index.Key(text))
 }
 
-// Named looks up the row that a text names, see [Rows.Keys].
-func (r *Rows[Obj]) Named(txn statedb.ReadTxn, text string) (row Obj, revision statedb.Revision, found bool) {
-	for _, key := range r.Keys(text) {
-		if row, revision, found = r.ByKey(txn, key); found {
-			break
+// Named looks up the row that a text names. The key is the first of [Rows.Keys] that has a row or is known; the first of all
+// if there is none. No key is known if known is nil.
+func (r *Rows[Obj]) Named(txn statedb.ReadTxn, text string, known func(index.Key) bool) (key index.Key, row Obj, revision statedb.Revision, found bool) {
+	keys := r.Keys(text)
+	for _, key = range keys {
+		if row, revision, found = r.ByKey(txn, key); found || known != nil && known(key) {
+			return key, row, revision, found
 		}
 	}
-	return row, revision, found
+	return keys[0], row, 0, false
 }
 
-// Find is [Rows.Named] with the key. If there is no such row, that is the most likely one, and the revision is the table's.
+// Find is [Rows.Named] without the row. If there is none, the revision is that of the table.
 func (r *Rows[Obj]) Find(txn statedb.ReadTxn, text string) (key index.Key, revision statedb.Revision, found bool) {
-	keys := r.Keys(text)
-	for _, key := range keys {
-		if _, revision, found = r.ByKey(txn, key); found {
-			return key, revision, true
-		}
+	if key, _, revision, found = r.Named(txn, text, nil); !found {
+		revision = r.Table.Revision(txn)
 	}
-	return keys[0], r.Table.Revision(txn), false
+	return key, revision, found
 }
 
 // Names returns the names of up to limit rows that begin with a prefix, of the first rows of the table, at

@@ -80,7 +80,7 @@ func (c *chunk[T]) check(woke *Wait[T], waits []*Wait[T]) []*Wait[T] {
 		switch {
 		case w.chunk != c:
 			// It was removed.
-		case w == woke || isClosed(w.ch):
+		case w == woke || IsClosed(w.ch):
 			w.chunk, w.closed = nil, true
 			s.closed = append(s.closed, w)
 		default:

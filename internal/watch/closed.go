@@ -13,13 +13,14 @@ var Closed = func() <-chan struct{} {
 	return ch
 }()
 
-// AnyClosed reports whether one of the channels is closed. A value in a channel is received and
-// counts as its closing. nil channels never close.
+// AnyClosed is [IsClosed] for one of the channels.
 func AnyClosed(channels []<-chan struct{}) bool {
-	return slices.ContainsFunc(channels, isClosed)
+	return slices.ContainsFunc(channels, IsClosed)
 }
 
-func isClosed(ch <-chan struct{}) bool {
+// IsClosed reports whether a channel is closed. A value in it is received and counts as its closing. A nil channel
+// never closes.
+func IsClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true

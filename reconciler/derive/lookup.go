@@ -278,7 +278,7 @@ func (j *Joined[Row, Key]) named(
 ) (key string, what []edges.Lookup, revision statedb.Revision, found bool) {
 	if name, is := strings.CutPrefix(name, j.table.Name()+"/"); is {
 		var row Row
-		if row, revision, found = j.rows.Named(txn, name); found {
+		if _, row, revision, found = j.rows.Named(txn, name, nil); found {
 			key, what, _ = j.lookups(row, nil) // health has the error of an index
 		}
 	}
