@@ -115,7 +115,8 @@ type Derived[In, Out any] struct {
 	wroteLast   statedb.Revision
 	reached     reached
 
-	// began is when the last round began, and changed by when the changes were made that it may have read.
+	// began is when the last round began, and changed by when the changes were made that are not read; zero if it may be when
+	// the next one begins.
 	began, changed time.Time
 	// inRound is full in a round, and while others look at what belongs to the run: see between. settled: the last round has
 	// ended, so that the output is what claims and edges say. times has when revisions of the tables were derived.

@@ -342,6 +342,70 @@ func TestLatencyCountsFromTheBeginningOfTheChain(t *testing.T) {
 	})
 }
 
+// A change waits for the other inputs of a derivation, too.
+func TestLatencyCountsTheWaitForOtherInputs(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		var listed func(statedb.WriteTxn)
+		e.commit(func(wtxn statedb.WriteTxn) { listed = e.nodes.RegisterInitializer(wtxn, "list") })
+		c.start()
+		time.Sleep(time.Hour)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		time.Sleep(5 * time.Second)
+		e.put(&wish{Name: "b", Places: "l"})
+		time.Sleep(5 * time.Second)
+		e.commit(func(wtxn statedb.WriteTxn) { listed(wtxn) })
+		h := c.loop.Figures().InForce
+		require.EqualValues(e, 2, h.Count)
+		require.InDelta(e, 2*10, h.Sum, 0.5)
+		time.Sleep(time.Hour)
+		e.put(&wish{Name: "b", Places: "l", Metric: 2})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		require.InDelta(e, 2*10, c.loop.Figures().InForce.Sum, 0.5)
+	})
+}
+
+// Both derivations wait for a further input, one after the other.
+func TestLatencyCountsTheWaitsOfAllDerivations(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withFirst(e, e.made(derive.EachOf(e.cfg, e.wishes.ToTable(), e.routes, func(r *derive.Reader, w *wish) (out []*route, err error) {
+			for p := range e.label.List(r, w.Places) {
+				out = append(out, &route{Place: p.Name})
+			}
+			return out, nil
+		}, e.label)))
+		c.second.Close()
+		var err error
+		c.second, err = derive.EachOf(derive.Config[*rule]{DB: e.db, Registry: e.registry}, e.routes.ToTable(), c.rules,
+			func(r *derive.Reader, row *route) ([]*rule, error) {
+				_, _, _ = e.zone.Get(r, row.Place)
+				return rulesOf(row)
+			}, e.zone)
+		require.NoError(e, err)
+		e.Cleanup(c.second.Close)
+		var pods, nodes func(statedb.WriteTxn)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			pods, nodes = e.pods.RegisterInitializer(wtxn, "list"), e.nodes.RegisterInitializer(wtxn, "list")
+		})
+		c.start()
+		time.Sleep(time.Minute)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		for _, listed := range []func(statedb.WriteTxn){pods, nodes} {
+			time.Sleep(5 * time.Second)
+			e.commit(func(wtxn statedb.WriteTxn) { listed(wtxn) })
+		}
+		h := c.loop.Figures().InForce
+		require.EqualValues(e, 1, h.Count)
+		require.InDelta(e, 10, h.Sum, 0.5)
+	})
+}
+
 // A refresh that fails and is retried brings no change into force.
 func TestLatencyDoesNotCountWhatWasInForceBefore(t *testing.T) {
 	for _, beside := range []bool{true, false} {
