@@ -294,7 +294,10 @@ func build[In, Out any](
 			calls: make([]int, len(tables)),
 		},
 	}
-	d.joins.late, d.joins.lose, d.member = d.usedLate, d.lose, chain.Hide[chain.Part](part[In, Out]{d})
+	d.joins.late, d.joins.lose = d.usedLate, d.lose
+	if cfg.Registry != nil { // else what rows no longer lead to is not known
+		d.member = chain.Hide[chain.Part](part[In, Out]{d})
+	}
 	d.times = make([]ledger.Times, len(tables))
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
