@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -37,12 +38,12 @@ func (p part[Obj]) Find(table, text string) (row chain.Row, name string, found b
 	return chain.Row{Table: table, Key: string(key), Revision: revision}, p.l.rows.KeyName(key), found
 }
 
-func (p part[Obj]) Uncertain(ctx context.Context) string {
+func (p part[Obj]) Uncertain(ctx context.Context) error {
 	why, err := askBriefly(ctx, p.l.view, (*answers[Obj]).uncertain)
-	if err != nil {
-		return err.Error()
+	if err == nil && why != "" {
+		err = errors.New(why)
 	}
-	return why
+	return err
 }
 
 // uncertain says why the target may have what an earlier run has left; empty if it cannot.

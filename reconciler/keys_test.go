@@ -243,6 +243,31 @@ func TestListedObjectWithoutAKeyIsNoReasonToListAgain(t *testing.T) {
 	})
 }
 
+// slowDeletes takes an hour for a deletion.
+type slowDeletes struct{ *nameTarget }
+
+func (s slowDeletes) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, n *named) error {
+	time.Sleep(time.Hour)
+	return s.nameTarget.Delete(ctx, txn, revision, n)
+}
+
+// That objects are left alone is no failure, and nothing that Ready waits for.
+func TestReadySaysWhatItWaitsForThoughObjectsAreLeftAlone(t *testing.T) {
+	reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
+		target := &nameTarget{has: map[string]bool{"stray": true}, found: []string{"keyless", "stray"}}
+		e.Start(reconciler.Config[*named]{Operations: slowDeletes{target}, Lister: target, OrphansOnly: true, Options: exact()})
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		_, err := e.Loop.Ready(ctx)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.ErrorContains(e, err, "what the first resync has found is not deleted or repaired yet")
+		e.Pass(2 * time.Hour)
+		_, err = e.Loop.Ready(e.Context())
+		require.NoError(e, err)
+		require.False(e, target.holds("stray"))
+	})
+}
+
 func TestRepairThatDoesNotHoldIsReported(t *testing.T) {
 	const why = "the target lists it under another key"
 	listingNames(t, noNames, 10*time.Second, func(e *reconcilertest.Env[*named], target *nameTarget) {

@@ -169,10 +169,10 @@ func (l *Loop[Obj]) awaitsLook(ctx context.Context) string {
 	switch s := l.Snapshot(ctx); {
 	case l.Figures().Paused:
 		return "the reconciler is paused"
+	case l.stats.state.Load().hasLooked:
+		return "what the first resync has found is not deleted or repaired yet"
 	case s.PruneFailure != "":
 		return "the first " + look + " has failed: " + s.PruneFailure
-	case s.Resync != nil && !s.Resync.Adopts:
-		return "what the first resync has found is not deleted or repaired yet"
 	}
 	return "the first " + look + " is not over"
 }

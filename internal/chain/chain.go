@@ -67,9 +67,9 @@ type Part interface {
 	// has applied the version, or a later one, since the call has begun. The error is that of ctx, or says that the wait
 	// has no end.
 	Await(ctx context.Context, row Row) (Step, error)
-	// Uncertain says why the target of a loop may have what no row shows; empty if there is no reason. There is none
-	// any more once there was none.
-	Uncertain(ctx context.Context) (why string)
+	// Uncertain returns why the target of a loop may have what no row shows; nil if there is no reason. There is none
+	// any more once there was none. It is [ErrStopped] if the loop has stopped.
+	Uncertain(ctx context.Context) error
 	// Settle waits until everything that the tables have at the call is done. The error is as for Await.
 	Settle(ctx context.Context) error
 }
@@ -129,15 +129,14 @@ func (p *Parts) Readers(table string) (readers []Part, err error) {
 	p.mu.Unlock()
 	readers = slices.DeleteFunc(readers, func(one Part) bool { return !slices.Contains(one.Tables(), table) })
 	switch {
-	case len(readers) > 0:
-	case ended:
-		return nil, ErrStopped
-	default:
+	case ended && !slices.ContainsFunc(readers, func(one Part) bool { return one.Output() == "" }):
+		return readers, ErrStopped
+	case len(readers) == 0:
 		return nil, errors.New("no reconciler and no derivation of the registry works on this table")
 	}
 	for _, output := range inputs.DerivedFrom(readers[0].DB(), table) {
 		if !slices.ContainsFunc(readers, func(one Part) bool { return one.Output() == output }) {
-			return readers, errors.New("the derivation of table " + output + " does not run, or is not in the registry")
+			return readers, errors.New("the derivation of table " + output + " does not run, or its Config does not have the registry")
 		}
 	}
 	return readers, nil
@@ -161,10 +160,11 @@ type walk struct {
 	ctx   context.Context
 	parts *Parts
 	// readers are those of each table below the row. seen has the revisions of the rows that were visited, which it has
-	// without theirs. silent are the parts that are not asked any more.
-	readers map[string][]Part
-	seen    map[Row]statedb.Revision
-	silent  map[Part]bool
+	// without theirs. silent are the parts that are not asked any more. certain are the loops that were certain, also of
+	// earlier walks of a wait: they need not all answer at one time.
+	readers         map[string][]Part
+	seen            map[Row]statedb.Revision
+	silent, certain map[Part]bool
 	// unknown: of a part it is not known since when it is done.
 	unknown bool
 	// patient: what a part has not done is waited for. err is why that has no end.
@@ -174,8 +174,10 @@ type walk struct {
 
 // begin begins a walk with a look at the parts below a table, whether or not anything follows from the row there: what
 // it wanted before may still be in a target.
-func (p *Parts) begin(ctx context.Context, table string) *walk {
-	w := &walk{ctx: ctx, parts: p, readers: map[string][]Part{}, seen: map[Row]statedb.Revision{}, silent: map[Part]bool{}}
+func (p *Parts) begin(ctx context.Context, table string, certain map[Part]bool) *walk {
+	w := &walk{
+		ctx: ctx, parts: p, readers: map[string][]Part{}, seen: map[Row]statedb.Revision{}, silent: map[Part]bool{}, certain: certain,
+	}
 	w.survey(table)
 	return w
 }
@@ -186,24 +188,32 @@ func (w *walk) survey(table string) {
 	}
 	readers, err := w.parts.Readers(table)
 	w.readers[table] = readers
-	if err != nil {
-		w.hold(Held{Table: table, Why: err.Error()})
-	}
-	if errors.Is(err, ErrStopped) {
-		w.err = err
-	}
+	w.doubt(Held{Table: table}, err)
 	for _, part := range readers {
 		if part.Output() != "" {
 			w.survey(part.Output())
-		} else if why := part.Uncertain(w.ctx); why != "" {
-			w.hold(Held{Part: part, Table: table, Why: why})
+		} else if !w.certain[part] {
+			err := part.Uncertain(w.ctx)
+			w.certain[part] = err == nil
+			w.doubt(Held{Part: part, Table: table}, err)
 		}
+	}
+}
+
+// doubt holds something for a reason; nil if there is none.
+func (w *walk) doubt(one Held, err error) {
+	if err == nil {
+		return
+	}
+	one.Why = err.Error()
+	if w.hold(one); errors.Is(err, ErrStopped) {
+		w.err = err
 	}
 }
 
 // Walk tells whether a version of a row is in force, or a later one.
 func (p *Parts) Walk(ctx context.Context, row Row) Verdict {
-	w := p.begin(ctx, row.Table)
+	w := p.begin(ctx, row.Table, map[Part]bool{})
 	w.err = nil // what has stopped is held
 	w.visit(row)
 	return w.verdict()
@@ -302,8 +312,9 @@ const again = 100 * time.Millisecond
 // awaitParts waits until all parts below a table run and are certain, and begins a patient walk. If one leaves, the error is
 // [ErrStopped].
 func (p *Parts) awaitParts(ctx context.Context, table string) *walk {
+	certain := map[Part]bool{}
 	for had := 0; ; {
-		w, n := p.begin(ctx, table), 0
+		w, n := p.begin(ctx, table, certain), 0
 		w.patient = true
 		for _, readers := range w.readers {
 			n += len(readers)

@@ -26,8 +26,9 @@ type fake struct {
 	next  map[string][]string
 	held  map[string]string
 	since time.Time
-	// certain is when it is certain of its target, silent why it answers nothing. asked has the keys that it was asked for.
+	// certain is when it is certain of its target, but for doubt, if that is set. silent is why it answers nothing. asked has the keys that it was asked for.
 	certain time.Time
+	doubt   func() error
 	silent  string
 	asked   []string
 	// await and settle are called by waits.
@@ -42,11 +43,14 @@ func (f *fake) DB() *statedb.DB                               { return nil }
 func (f *fake) Settle(context.Context) error                  { return f.settle() }
 func (f *fake) Find(string, string) (chain.Row, string, bool) { return chain.Row{}, "", false }
 
-func (f *fake) Uncertain(context.Context) string {
-	if time.Now().Before(f.certain) {
-		return "not listed"
+func (f *fake) Uncertain(context.Context) error {
+	switch {
+	case time.Now().Before(f.certain):
+		return errors.New("not listed")
+	case f.doubt != nil:
+		return f.doubt()
 	}
-	return ""
+	return nil
 }
 
 func (f *fake) Follow(_ context.Context, row chain.Row) (s chain.Step) {
@@ -118,6 +122,11 @@ func TestRowIsInForceIfAllIsDoneThatFollowsFromIt(t *testing.T) {
 			chain.Row{Table: "apps", Key: "none"}, []string{" of rules: not listed"}},
 		"the loop has stopped": {func(w *world) { w.Leave(w.loop) }, chain.Row{Table: "apps", Key: "none"},
 			[]string{" of rules: the reconciler has stopped"}},
+		"the loop has stopped, and a derivation goes on": {func(w *world) {
+			w.Leave(w.loop)
+			w.Join(&fake{reads: "rules", output: "packets"})
+			w.Join(&fake{reads: "packets"})
+		}, chain.Row{Table: "apps", Key: "none"}, []string{" of rules: the reconciler has stopped"}},
 		"a derivation does not run": {func(w *world) { w.Leave(w.rules) }, chain.Row{Table: "apps", Key: "none"},
 			[]string{" of ports: no reconciler and no derivation of the registry works on this table"}},
 		"the loop is busy": {func(w *world) { w.loop.silent = "busy" }, chain.Row{Table: "apps", Key: "web"}, []string{" of rules: busy"}},
@@ -262,6 +271,48 @@ func TestWaitForALoopThatStopsIsNoYes(t *testing.T) {
 		v, err := w.Wait(t.Context(), chain.Row{Table: "apps", Key: "web"})
 		require.ErrorIs(t, err, chain.ErrStopped)
 		require.Equal(t, []string{" of apps: the reconciler has stopped"}, whys(v))
+	})
+}
+
+// Loops that are in operations most of the time answer now and then.
+func TestWaitNeedsNoMomentInWhichAllLoopsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		asked := 0
+		inTurn := func(turn int) func() error {
+			return func() error {
+				if asked++; asked%2 == turn {
+					return errors.New("busy")
+				}
+				return nil
+			}
+		}
+		other := &fake{reads: "rules", doubt: inTurn(0), since: time.Now()}
+		w.loop.doubt = inTurn(0)
+		w.Join(other)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := w.Wait(ctx, chain.Row{Table: "apps", Key: "web"})
+		require.NoError(t, err)
+	})
+}
+
+func TestLoopThatHasStoppedEndsAWaitThoughItHasNotLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		stops := time.Now().Add(time.Minute)
+		w.loop.doubt = func() error {
+			if time.Now().Before(stops) {
+				return errors.New("not listed")
+			}
+			return chain.ErrStopped
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		v, err := w.Wait(ctx, chain.Row{Table: "apps", Key: "none"})
+		require.ErrorIs(t, err, chain.ErrStopped)
+		require.Equal(t, []string{" of rules: the reconciler has stopped"}, whys(v))
+		require.ErrorIs(t, w.Settle(ctx, "apps"), chain.ErrStopped)
 	})
 }
 

@@ -70,6 +70,11 @@ func (t *Table[Row]) Next(txn statedb.ReadTxn) iter.Seq[statedb.Change[Row]] {
 
 // More returns a channel that is closed when there are changes that were not read.
 func (t *Table[Row]) More(txn statedb.ReadTxn) <-chan struct{} {
-	_, more := t.Iterator.Next(txn)
+	unread, more := t.Iterator.Next(txn)
+	if t.IsRead(txn) {
+		for range unread { // it is closed until all is read, also if that is nothing
+		}
+		_, more = t.Iterator.Next(txn)
+	}
 	return more
 }

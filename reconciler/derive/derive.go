@@ -115,7 +115,8 @@ type Derived[In, Out any] struct {
 	wroteLast   statedb.Revision
 	reached     reached
 
-	// began is when the last round began, and changed by when the changes were made that it may have read.
+	// began is when the last round began, and changed by when the changes were made that are not read; zero if it may be when
+	// the next one begins.
 	began, changed time.Time
 	// inRound is full in a round, and while others look at what belongs to the run: see between. settled: the last round has
 	// ended, so that the output is what claims and edges say. times has when revisions of the tables were derived.
@@ -293,7 +294,10 @@ func build[In, Out any](
 			calls: make([]int, len(tables)),
 		},
 	}
-	d.joins.late, d.joins.lose, d.member = d.usedLate, d.lose, chain.Hide[chain.Part](part[In, Out]{d})
+	d.joins.late, d.joins.lose = d.usedLate, d.lose
+	if cfg.Registry != nil { // else what rows no longer lead to is not known
+		d.member = chain.Hide[chain.Part](part[In, Out]{d})
+	}
 	d.times = make([]ledger.Times, len(tables))
 	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)

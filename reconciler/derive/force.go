@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -39,11 +40,11 @@ const (
 	sweepTimeout  = time.Second
 )
 
-func (p part[In, Out]) Controller() any                  { return p.d }
-func (p part[In, Out]) Tables() []string                 { return p.d.names }
-func (p part[In, Out]) Output() string                   { return p.d.output.Name() }
-func (p part[In, Out]) DB() *statedb.DB                  { return p.d.cfg.DB }
-func (p part[In, Out]) Uncertain(context.Context) string { return "" }
+func (p part[In, Out]) Controller() any                 { return p.d }
+func (p part[In, Out]) Tables() []string                { return p.d.names }
+func (p part[In, Out]) Output() string                  { return p.d.output.Name() }
+func (p part[In, Out]) DB() *statedb.DB                 { return p.d.cfg.DB }
+func (p part[In, Out]) Uncertain(context.Context) error { return nil }
 
 func (p part[In, Out]) Settle(ctx context.Context) error {
 	_, err := p.d.WaitAll(ctx, reconciler.Applied)
@@ -157,7 +158,7 @@ func (d *Derived[In, Out]) follow(row chain.Row) (s chain.Step) {
 			hold(d.names[0], d.in.KeyName([]byte(key)), "")
 		}
 		for _, x := range d.claims.Of(key) {
-			if next[x.At.Key] = true; !x.Wins() {
+			if next[x.At.Key] = true; keys[key] && !x.Wins() {
 				hold(d.names[0], d.in.KeyName([]byte(key)), fmt.Sprintf("row %s of table %q is that of %s",
 					d.out.KeyName([]byte(x.At.Key)), output, d.in.KeyName([]byte(x.At.Heap[0].Of.Key))))
 			}
@@ -185,10 +186,15 @@ func (d *Derived[In, Out]) rowAt(txn statedb.ReadTxn, place string) chain.Row {
 	return chain.Row{Table: d.output.Name(), Key: place, Revision: revision}
 }
 
-// rowsOf returns the input rows that a row of an input concerns: itself, and those that have looked it up, or did and do
-// not any more.
+// rowsOf returns the input rows that a row of an input concerns, and whether they do now: itself, and those that have
+// looked it up, or did and do not any more.
 func (d *Derived[In, Out]) rowsOf(row chain.Row) (keys map[string]bool, err error) {
 	keys = map[string]bool{}
+	add := func(all iter.Seq[string], now bool) {
+		for key := range all {
+			keys[key] = keys[key] || now
+		}
+	}
 	if row.Table == d.names[0] {
 		keys[row.Key] = true
 	}
@@ -199,14 +205,14 @@ func (d *Derived[In, Out]) rowsOf(row chain.Row) (keys map[string]bool, err erro
 		if one.meta().Name() != row.Table || last == nil {
 			continue
 		}
-		mark(keys, d.joins.lost.Of(edges.FurtherRow(n, row.Key)))
+		add(d.joins.lost.Of(edges.FurtherRow(n, row.Key)), false)
 		lookups, failed := one.lookupsOf(last, row.Key)
 		if failed != nil {
 			err = fmt.Errorf("row %s: %w", one.name(row.Key), failed)
 		}
 		for _, what := range lookups {
-			mark(keys, d.joins.edges.Rows(what))
-			mark(keys, d.joins.lost.Of(edges.LookedUp(what)))
+			add(d.joins.edges.Rows(what), true)
+			add(d.joins.lost.Of(edges.LookedUp(what)), false)
 		}
 	}
 	return keys, err
@@ -262,25 +268,21 @@ func (d *Derived[In, Out]) losePairs(key string, before []edges.Pair) {
 }
 
 // sweep removes the pairs that came apart and are in force. What was forgotten may be anything behind the output: it ends
-// when all that is there now has been applied once. An object that fails keeps that up, since it may be what was forgotten.
+// when all that is there now has been applied once. What fails keeps that up, since it may have what was forgotten.
 func (d *Derived[In, Out]) sweep(ctx context.Context) {
 	var pairs []edges.Pair
 	var round, known uint64
 	forgot, lost := false, &d.joins.lost
 	err := d.between(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		if !d.settled {
 			return
 		}
 		round, forgot = d.joins.round, lost.Forgot()
-		// A place that is wrong, or that a failing row has, may have what the pair led to.
-		pairs = slices.DeleteFunc(lost.All(), func(one edges.Pair) bool {
-			if one.Subject.IsInputRow() {
-				return d.wrong.Of(one.Target) != nil
-			}
-			return d.failed.Of(one.Target) != nil
-		})
-		if d.pruned || d.output.NumObjects(d.cfg.DB.ReadTxn()) <= len(d.claims.Places)-d.wrong.Len() {
-			known = round // else there are rows of an earlier derivation
+		pairs = slices.DeleteFunc(lost.All(), d.inDoubt)
+		if d.failed.Len()+d.wrong.Len() == 0 && (d.pruned || d.output.NumObjects(d.cfg.DB.ReadTxn()) <= len(d.claims.Places)) {
+			known = round // else there are rows of an earlier derivation, or of what was derived before a failure
 		}
 	})
 	if err != nil || len(pairs) == 0 && !forgot {
@@ -304,6 +306,15 @@ func (d *Derived[In, Out]) sweep(ctx context.Context) {
 		lost.Remove(pairs, round)
 		lost.Remember(known)
 	})
+}
+
+// inDoubt reports whether the output may still have what a pair led to, since that has failed. It is called with mu held.
+func (d *Derived[In, Out]) inDoubt(one edges.Pair) bool {
+	isWrong := func(place string) bool { return d.wrong.Of(place) != nil }
+	if one.Subject.IsInputRow() {
+		return isWrong(one.Target)
+	}
+	return d.errorOf(one.Target) != nil || slices.ContainsFunc(slices.Collect(d.joins.lost.Of(edges.InputRow(one.Target))), isWrong)
 }
 
 // endOf returns the row that a pair leads to: all up to its round is derived.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -58,13 +60,15 @@ func withFirst(e *joined, first *derived) *chained {
 // withStatuses replaces the loop by one of which the rows carry the statuses.
 func (c *chained) withStatuses() {
 	var err error
+	options := []reconciler.Option{reconciler.WithRetry(100*time.Millisecond, time.Second)}
+	if c.cfg.Registry != nil {
+		options = append(options, reconciler.WithRegistry(c.cfg.Registry))
+	}
 	c.loop, err = reconciler.New(reconciler.Config[*rule]{
 		DB: c.db, Table: c.rules, Operations: c.target, Clone: func(r *rule) *rule { now := *r; return &now },
 		GetStatus: func(r *rule) reconciler.Status { return r.Status },
 		SetStatus: func(r *rule, s reconciler.Status) *rule { r.Status = s; return r },
-		Options: []reconciler.Option{
-			reconciler.WithRetry(100*time.Millisecond, time.Second), reconciler.WithRegistry(c.cfg.Registry),
-		},
+		Options:   options,
 	})
 	require.NoError(c, err)
 }
@@ -160,6 +164,207 @@ func TestWhatAFailingRowHasDerivedIsNotForgotten(t *testing.T) {
 		require.Len(e, held, 1)
 		require.Contains(e, held[0], "a of wishes: terminal: its function failed")
 		e.put(&wish{Name: "a", Places: "l"})
+		require.Empty(e, c.force("pods", "p"))
+	})
+}
+
+// byFirst returns a derivation with a route for each wish, which is from the first pod with its label. Wishes with the name
+// "many" want a route for each of their places.
+func byFirst(e *joined) *derived {
+	return e.make(func(r *derive.Reader, w *wish) (out []*route, err error) {
+		if w.Name == "many" {
+			return routesOf(w)
+		}
+		for p := range e.label.List(r, w.Places) {
+			return []*route{{Place: w.Name, From: p.Name + p.Addr}}, nil
+		}
+		return nil, nil
+	})
+}
+
+// A row that Merge fails for stays: also what it has from a row that nothing looks up any more.
+func TestWhatAnOutputRowInErrorHasIsNotForgotten(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		var fails atomic.Bool
+		e.cfg.Merge = func(_, derived *route) *route {
+			if fails.Load() {
+				panic("no merge")
+			}
+			return derived
+		}
+		c := withFirst(e, byFirst(e))
+		c.start()
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"}, &pod{"q", "l", "1"})
+		})
+		require.Empty(e, c.force("pods", "p"))
+		fails.Store(true)
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "m", "2"}) })
+		for range 2 {
+			require.Equal(e, "p1", e.at("a").From)
+			held := c.force("pods", "p")
+			require.NotEmpty(e, held)
+			require.Contains(e, held[0], "no merge")
+			time.Sleep(time.Minute + time.Second) // sweeps
+		}
+		fails.Store(false)
+		time.Sleep(15 * time.Second)
+		require.Empty(e, c.force("pods", "p"))
+		require.Equal(e, "q1", e.at("a").From)
+	})
+}
+
+// When too much has come apart, it is not known from which rows that are gone a row has what it has, which fails now.
+func TestFailingRowHoldsUpAllWhenPairsWereForgotten(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withFirst(e, e.make(func(r *derive.Reader, w *wish) ([]*route, error) {
+			if w.Name == "many" {
+				return routesOf(w)
+			}
+			return e.selects(r, w)
+		}))
+		c.start()
+		var places strings.Builder
+		for i := range edges.MaxLost {
+			fmt.Fprint(&places, "x", i, " ")
+		}
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"}, &wish{Name: "many", Places: places.String()})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l", Fail: "error"})
+			_, _, err := e.pods.Delete(wtxn, &pod{Name: "p"})
+			require.NoError(e, err)
+		})
+		e.put(&wish{Name: "many"})
+		time.Sleep(time.Minute) // sweeps
+		require.NotNil(e, e.at("a:p"))
+		held := c.force("pods", "p")
+		require.NotEmpty(e, held)
+		require.Contains(e, held[0], "which rows followed from it before is not remembered")
+		e.put(&wish{Name: "a", Places: "l"})
+		time.Sleep(time.Minute)
+		require.Empty(e, c.force("pods", "p"))
+	})
+}
+
+// What a derivation takes over may be of any row, as long as it cannot be written.
+func TestOutputRowInErrorHoldsUpAllThatASuccessorDoesNotKnow(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		e.cfg.Merge = func(_, derived *route) *route { return derived }
+		c := withFirst(e, e.each())
+		reconcilertest.Go(e, c.loop.Run)
+		reconcilertest.Go(e, c.second.Run)
+		stop := e.run(c.first)
+		e.put(&wish{Name: "a", Places: "x"})
+		require.Empty(e, c.force("wishes", "a"))
+		stop()
+		c.first.Close()
+		var fails atomic.Bool
+		fails.Store(true)
+		e.cfg.Merge = func(_, derived *route) *route {
+			if fails.Load() {
+				panic("no merge")
+			}
+			return derived
+		}
+		e.remove("a")
+		e.put(&wish{Name: "b", Places: "x"})
+		e.run(e.each())
+		time.Sleep(time.Minute) // sweeps
+		require.Equal(e, "a", e.at("x").From)
+		require.NotEmpty(e, c.force("wishes", "a"))
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		require.Empty(e, c.force("wishes", "a"))
+		require.Equal(e, "b", e.at("x").From)
+	})
+}
+
+// A derivation that notes nothing for the registry must not answer in it.
+func TestDerivationWithoutARegistryHoldsUpWhatItIsAddedTo(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		registry := e.cfg.Registry
+		e.cfg.Registry = nil
+		first := e.each()
+		e.cfg.Registry = registry
+		c := withFirst(e, first)
+		registry.Add(first)
+		c.start()
+		e.put(&wish{Name: "a", Places: "x"})
+		require.Empty(e, c.force("routes", "x"))
+		c.fails("x/in")
+		e.put(&wish{Name: "a"})
+		f, err := e.registry.InForce(e.Context(), "wishes", "a")
+		require.False(e, err == nil && f.Yes, "its rule is not deleted")
+		registry.Remove(first)
+	})
+}
+
+func TestLoopThatIsAddedByHandEndsWaits(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		e.cfg.Registry = nil
+		c.withStatuses()
+		reconcilertest.Go(e, c.first.Run)
+		reconcilertest.Go(e, c.second.Run)
+		stop := reconcilertest.Go(e, c.loop.Run)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
+		defer cancel()
+		over := make(chan error, 1)
+		wait := func() {
+			_, err := e.registry.WaitInForce(ctx, "wishes", "a")
+			over <- err
+		}
+		go wait()
+		time.Sleep(time.Minute)
+		require.Empty(e, over)
+		e.registry.Add(c.loop)
+		time.Sleep(time.Second)
+		require.NoError(e, <-over)
+
+		c.fails("a:p/in")
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		for range 2 { // as it stops, and after that
+			go wait()
+			time.Sleep(time.Minute)
+			stop()
+			require.ErrorIs(e, <-over, inspect.ErrStopped)
+		}
+	})
+}
+
+// What a row has led to does not lose to others because of it.
+func TestRowThatLosesHoldsUpNoneThatLeadsToItNoMore(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		first := e.made(derive.BestOf(e.cfg, e.wishes.ToTable(), e.routes, func(r *derive.Reader, w *wish) ([]*route, error) {
+			from := w.Name
+			for p := range e.label.List(r, w.Places) {
+				from += p.Addr
+			}
+			return []*route{{Place: w.Fail, From: from}}, nil
+		}, func(_ *derive.Reader, w *wish) int { return w.Metric }, e.label))
+		c := withFirst(e, first)
+		c.start()
+		c.fails("other/in")
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l", Fail: "x", Metric: 1}, &wish{Name: "c", Fail: "other"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		require.Empty(e, c.force("pods", "p"))
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "b", Places: "m", Fail: "x"})
+			put(e, wtxn, e.pods, &pod{"p", "m", "1"})
+		})
+		time.Sleep(time.Minute)
+		require.Equal(e, "b1", e.at("x").From)
+		require.NotEmpty(e, c.force("wishes", "a"), "it loses")
 		require.Empty(e, c.force("pods", "p"))
 	})
 }
@@ -339,6 +544,70 @@ func TestLatencyCountsFromTheBeginningOfTheChain(t *testing.T) {
 		h = c.loop.Figures().InForce
 		require.EqualValues(e, 2, h.Count)
 		require.InDelta(e, 5+2.5, h.Sum, 1)
+	})
+}
+
+// A change waits for the other inputs of a derivation, too.
+func TestLatencyCountsTheWaitForOtherInputs(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withChain(e)
+		var listed func(statedb.WriteTxn)
+		e.commit(func(wtxn statedb.WriteTxn) { listed = e.nodes.RegisterInitializer(wtxn, "list") })
+		c.start()
+		time.Sleep(time.Hour)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		time.Sleep(5 * time.Second)
+		e.put(&wish{Name: "b", Places: "l"})
+		time.Sleep(5 * time.Second)
+		e.commit(func(wtxn statedb.WriteTxn) { listed(wtxn) })
+		h := c.loop.Figures().InForce
+		require.EqualValues(e, 2, h.Count)
+		require.InDelta(e, 2*10, h.Sum, 0.5)
+		time.Sleep(time.Hour)
+		e.put(&wish{Name: "b", Places: "l", Metric: 2})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		require.InDelta(e, 2*10, c.loop.Figures().InForce.Sum, 0.5)
+	})
+}
+
+// Both derivations wait for a further input, one after the other.
+func TestLatencyCountsTheWaitsOfAllDerivations(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		c := withFirst(e, e.made(derive.EachOf(e.cfg, e.wishes.ToTable(), e.routes, func(r *derive.Reader, w *wish) (out []*route, err error) {
+			for p := range e.label.List(r, w.Places) {
+				out = append(out, &route{Place: p.Name})
+			}
+			return out, nil
+		}, e.label)))
+		c.second.Close()
+		var err error
+		c.second, err = derive.EachOf(derive.Config[*rule]{DB: e.db, Registry: e.registry}, e.routes.ToTable(), c.rules,
+			func(r *derive.Reader, row *route) ([]*rule, error) {
+				_, _, _ = e.zone.Get(r, row.Place)
+				return rulesOf(row)
+			}, e.zone)
+		require.NoError(e, err)
+		e.Cleanup(c.second.Close)
+		var pods, nodes func(statedb.WriteTxn)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			pods, nodes = e.pods.RegisterInitializer(wtxn, "list"), e.nodes.RegisterInitializer(wtxn, "list")
+		})
+		c.start()
+		time.Sleep(time.Minute)
+		e.commit(func(wtxn statedb.WriteTxn) {
+			put(e, wtxn, e.wishes, &wish{Name: "a", Places: "l"})
+			put(e, wtxn, e.pods, &pod{"p", "l", "1"})
+		})
+		for _, listed := range []func(statedb.WriteTxn){pods, nodes} {
+			time.Sleep(5 * time.Second)
+			e.commit(func(wtxn statedb.WriteTxn) { listed(wtxn) })
+		}
+		h := c.loop.Figures().InForce
+		require.EqualValues(e, 1, h.Count)
+		require.InDelta(e, 10, h.Sum, 0.5)
 	})
 }
 

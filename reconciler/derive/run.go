@@ -102,7 +102,11 @@ func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 			}
 		}
 		chosen, _, _ := reflect.Select(cases)
-		if d.changed = d.began; waited {
+		switch {
+		case !d.changed.IsZero(): // the changes of then are not read
+		case !waited:
+			d.changed = d.began
+		case chosen > 2:
 			d.changed = time.Now()
 		}
 		if chosen == 0 {
@@ -168,11 +172,15 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		}
 	}
 	if partial && d.joins.last == nil {
+		for i := 0; i < len(d.followed) && d.changed.IsZero(); i++ {
+			news = append(news, d.followed[i].More(txn)) // since when changes wait
+		}
 		return news // a look-up would miss rows
 	}
 	if !d.gather(ctx, txn) {
 		return nil
 	}
+	d.changed = time.Time{}
 	for change := range d.main.Next(txn) {
 		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
@@ -194,15 +202,16 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 	return news
 }
 
-// origin returns when the oldest of the changes was made that a snapshot has and the last round has not read: in a table
+// origin returns when the oldest of the changes was made that a snapshot has and no round has read: in a table
 // that is derived, too, what its row follows from, and else when the run woke, or the round before it began.
 func (d *Derived[In, Out]) origin(txn statedb.ReadTxn) time.Time {
 	at := cmp.Or(d.changed, d.began)
 	for i, table := range d.tables {
-		if table.Revision(txn) == d.read[i] {
+		read := d.progress.read[i]
+		if table.Revision(txn) == read {
 			continue
 		}
-		if made, known := inputs.OriginsOf(d.cfg.DB, txn, table.Name()).Of(d.read[i] + 1); known && made.Before(at) {
+		if made, known := inputs.OriginsOf(d.cfg.DB, txn, table.Name()).Of(read + 1); known && made.Before(at) {
 			at = made
 		}
 	}

@@ -47,7 +47,7 @@ func (r *Registry) Add(i Controller) {
 	r.added++
 	r.numbers[i] = r.added
 	r.all = append(r.all, i)
-	if part, is := chain.In[chain.Part](i); is {
+	if part, is := chain.In[chain.Part](i); is && *part != nil {
 		r.parts().Join(*part)
 	}
 }
@@ -59,7 +59,7 @@ func (r *Registry) Remove(i Controller) {
 	if at := slices.Index(r.all, i); at >= 0 {
 		r.all = slices.Delete(r.all, at, at+1)
 		delete(r.numbers, i)
-		if part, is := chain.In[chain.Part](i); is {
+		if part, is := chain.In[chain.Part](i); is && *part != nil {
 			r.parts().Leave(*part)
 		}
 	}
