@@ -36,7 +36,7 @@ type state struct {
 	// nextPrune is zero if no prune is due, listing unless the target is being listed. resync is nil if there was none.
 	nextPrune, listing time.Time
 	resync             *inspect.Resync
-	// pruneFailures counts the prunes, or listings, that failed in a row. hasLooked is that of the runner.
+	// pruneFailures counts the prunes, or listings, that failed in a row. hasLooked reports whether one is over.
 	pruneFailures int
 	hasLooked     bool
 	// unset counts the changes of rows without a status.
@@ -65,7 +65,7 @@ func (r *runner[Obj]) publishState() *state {
 	looks := r.resync.State(r.life.now())
 	s.health.PruneFailure, s.health.ResyncAwaits = looks.Failure, looks.Awaits
 	s.health.Listing, s.health.Unheld, s.health.Waits = looks.Trouble, r.fights.Len(), looks.Waits
-	s.listing, s.resync, s.pruneFailures, s.hasLooked = looks.Listing, r.lastResync, looks.Failures, r.hasLooked
+	s.listing, s.resync, s.pruneFailures, s.hasLooked = looks.Listing, r.lastResync, looks.Failures, r.left.upTo > 0
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
