@@ -196,12 +196,7 @@ func (w *together) briefly() (context.Context, context.CancelFunc) {
 func (w *together) reapply(id uint64) string {
 	ctx, cancel := w.briefly()
 	defer cancel()
-	objs := []*part{{ID: id}, {ID: 1 + id%cold}}
-	asked := w.world.asked(objs)
-	_, err := w.loop.Load().Reapply(ctx, objs...)
-	if err == nil {
-		w.world.reapply(asked)
-	}
+	_, err := w.loop.Load().Reapply(ctx, &part{ID: id}, &part{ID: 1 + id%cold})
 	return fmt.Sprintf("reapply %d: %v", id, err)
 }
 

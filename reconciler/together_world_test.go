@@ -39,8 +39,6 @@ type togetherWorld struct {
 	running map[uint64]string
 	latest  map[uint64]int
 	tries   map[uint64]uint64
-	// reapplied is how many operations on a row had begun before the last call of Reapply for it.
-	reapplied map[uint64]uint64
 	// suspected is when the last operation on an object has suspected what it needs.
 	suspected map[uint64]time.Time
 	// gets counts the calls of Get, echoes the changes that events have told of.
@@ -107,38 +105,7 @@ func newTogetherWorld(w *together) *togetherWorld {
 func (x *togetherWorld) newLoop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ops, x.judged, x.judgedTo, x.stopped, x.reapplied = map[uint64][]bool{}, map[uint64]int{}, 0, false, map[uint64]uint64{}
-}
-
-// asked returns how many operations have begun on those of some objects that have a row.
-func (x *togetherWorld) asked(objs []*part) map[uint64]uint64 {
-	asked, txn := map[uint64]uint64{}, x.w.e.DB.ReadTxn()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, p := range objs {
-		if _, _, found := x.w.e.Table.Get(txn, partIndex.Query(p.ID)); found {
-			asked[p.ID] = x.tries[p.ID]
-		}
-	}
-	return asked
-}
-
-// reapply records a call of Reapply, by what asked has returned before it.
-func (x *togetherWorld) reapply(asked map[uint64]uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	maps.Copy(x.reapplied, asked)
-}
-
-// checkReapplied checks (i).
-func (x *togetherWorld) checkReapplied() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for id, before := range x.reapplied {
-		if x.newest(id).value != absent && x.tries[id] == before {
-			x.violateLocked("(i) no operation on %d has begun since it was to be applied again\n%s", id, x.history(id))
-		}
-	}
+	x.ops, x.judged, x.judgedTo, x.stopped = map[uint64][]bool{}, map[uint64]int{}, 0, false
 }
 
 // stop records that the loop has ended.

@@ -26,7 +26,8 @@ import (
 //
 //   - [Loop.Verify] compares single objects;
 //   - a retry after a failure begins with it: if the target has what the row wants, no operation is called. That is not so
-//     for a refresh, a trigger or [Loop.Reapply] that failed, or for an update that had asked for another run ([Requeue]);
+//     for a refresh, a trigger or [Loop.Reapply] that failed or came since, or for an update that had asked for another run
+//     ([Requeue]);
 //   - a repair begins and ends with it.
 type Getter[Obj any] interface {
 	// Get returns what the target has for the key of wanted, as List would list it: with the values that [Config].Equal
@@ -37,7 +38,7 @@ type Getter[Obj any] interface {
 	// Get is called by the goroutine that runs the operations of the object, before them or after them, and never at the
 	// same time; with workers for several objects at once. txn is a snapshot, to look up other objects. [Settings].Timeout
 	// bounds a call, and ctx ends at it. Of a batch, Get is called for one object after the other, before the call and after
-	// it.
+	// it, until one takes as long as Timeout.
 	//
 	// An error means that it is not known what the target has. A retry, or a repair of a resync, then calls the operation.
 	// After Verify the object fails with the error, and is retried. If the Get after an operation fails, that changes nothing.
