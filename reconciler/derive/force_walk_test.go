@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +43,37 @@ func (r *rule) TableRow() []string    { return []string{r.Key, r.Want, r.Status.
 
 var byRule = indexBy(func(r *rule) string { return r.Key })
 
+// sick are the functions of derivations that fail for a while. The keys are a derivation, a function of it and a row, such
+// as "first/early/w0"; the function is one of those of illnesses.
+type sick struct {
+	mu   sync.Mutex
+	with map[string]bool
+}
+
+// illnesses are the functions that fail, of each derivation: before it has looked anything up, after that with an error or a
+// panic, the rank, and the functions that are called for an output row.
+var illnesses = []string{"early", "error", "panic", "rank", "same", "merge", "key"}
+
+func (s *sick) is(of, what, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.with[of+"/"+what+"/"+key]
+}
+
+// fails fails as one of the illnesses wants it.
+func (s *sick) fails(of, key string, what ...string) error {
+	for _, what := range what {
+		switch {
+		case !s.is(of, what, key):
+		case what == "early" || what == "error":
+			return errors.New(what)
+		default:
+			panic(what)
+		}
+	}
+	return nil
+}
+
 // rulesOf is the function of the second derivation of a chain: a rule for each direction of a route.
 func rulesOf(r *route) ([]*rule, error) {
 	if r.Metric < 0 {
@@ -57,16 +90,18 @@ func rulesOf(r *route) ([]*rule, error) {
 type wall struct {
 	mu  sync.Mutex
 	has map[string]string
-	// fail and hang are the keys whose operations fail, or hang. slow is the time of an operation.
+	// fail and hang are the keys whose operations fail, or hang. slow is the time of an operation. odd: some return something
+	// else than what they have done.
 	fail, hang map[string]bool
 	slow       time.Duration
+	odd        bool
 	// process is the number of the present process, and by that of the one that has written a key.
 	process int
 	by      map[string]int
 	rand    *rand.Rand
 }
 
-func (w *wall) operation(ctx context.Context, key string, done func()) error {
+func (w *wall) operation(ctx context.Context, key string, deletes bool, done func()) error {
 	w.mu.Lock()
 	wait := time.Duration(w.rand.IntN(3))*time.Millisecond + w.slow
 	w.mu.Unlock()
@@ -84,6 +119,29 @@ func (w *wall) operation(ctx context.Context, key string, done func()) error {
 	if w.fail[key] {
 		return fmt.Errorf("%s is refused", key)
 	}
+	if w.odd {
+		switch w.rand.IntN(8) {
+		case 0:
+			done()
+			return errors.New("the answer is lost")
+		case 1:
+			if !deletes {
+				done()
+			}
+			return reconciler.Requeue(5 * time.Millisecond)
+		case 2:
+			free := make(chan struct{})
+			time.AfterFunc(5*time.Millisecond, func() { close(free) })
+			return reconciler.Blocked("not free", free)
+		case 3:
+			// It is past its time, and is carried out.
+			w.mu.Unlock()
+			time.Sleep(60 * time.Millisecond)
+			w.mu.Lock()
+			done()
+			return ctx.Err()
+		}
+	}
 	done()
 	return nil
 }
@@ -94,15 +152,15 @@ func (w *wall) heal() {
 	defer w.mu.Unlock()
 	clear(w.fail)
 	clear(w.hang)
-	w.slow = 0
+	w.slow, w.odd = 0, false
 }
 
 func (w *wall) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *rule) error {
-	return w.operation(ctx, r.Key, func() { w.has[r.Key], w.by[r.Key] = r.Want, w.process })
+	return w.operation(ctx, r.Key, false, func() { w.has[r.Key], w.by[r.Key] = r.Want, w.process })
 }
 
 func (w *wall) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *rule) error {
-	return w.operation(ctx, r.Key, func() { delete(w.has, r.Key) })
+	return w.operation(ctx, r.Key, true, func() { delete(w.has, r.Key) })
 }
 
 func (w *wall) List(_ context.Context, _ statedb.ReadTxn, yield func(*rule) bool) error {
@@ -147,6 +205,7 @@ type forceWalk struct {
 	listed func(statedb.WriteTxn)
 	// broken: both indexes by which the first derivation looks pods up panic.
 	broken atomic.Bool
+	sick   sick
 
 	// wishes and pods are what is wanted, by name, and last is the last version that was given.
 	wanted struct {
@@ -156,14 +215,24 @@ type forceWalk struct {
 	last int
 
 	// states are what the target has to have after each transaction, since has the first one with the present version of a
-	// row. yes and no count the answers, waited the waits that ended well. gaveUp has the errors of the others.
+	// row. unwell are the last states before a wish was derived without a failure, by its name; never while it may fail. early
+	// are those of wishes that may have looked nothing up. yes and no count the answers, waited the waits that ended well.
+	// gaveUp has the errors of the others.
 	mu              sync.Mutex
 	states          []map[string]string
-	since           map[string]int
+	since           map[string]asked
+	unwell, early   map[string]int
 	yes, no, waited int
 	gaveUp          []error
 	waits           sync.WaitGroup
 }
+
+// asked is what an answer about a row is for: the first state with its version, and the number of that. Contents have the
+// numbers of the versions that they are derived from.
+type asked struct{ state, version int }
+
+// never is after all states.
+const never = math.MaxInt
 
 // shape is what a walk is made of: places are won by the best, the statuses are beside the table, the second derivation looks
 // wishes up, too, so that two ways lead from a wish to a rule, and there are so many pods that the loop is behind.
@@ -180,7 +249,8 @@ func TestNothingIsInForceEarly(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v/seed=%d", s, seed+uint64(i)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &forceWalk{
-					T: t, rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), shape: s, since: map[string]int{},
+					T: t, rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), shape: s, since: map[string]asked{},
+					sick: sick{with: map[string]bool{}}, unwell: map[string]int{}, early: map[string]int{},
 					wall: &wall{
 						has: map[string]string{}, by: map[string]int{}, fail: map[string]bool{}, hang: map[string]bool{},
 						rand: rand.New(rand.NewPCG(seed+uint64(i), 1)),
@@ -279,6 +349,9 @@ func (w *forceWalk) boot() {
 	w.mu.Lock()
 	w.states = []map[string]string{{}}
 	clear(w.since)
+	isOver := func(_ string, until int) bool { return until < never }
+	maps.DeleteFunc(w.unwell, isOver)
+	maps.DeleteFunc(w.early, isOver)
 	w.mu.Unlock()
 	w.stops = map[string]func(){}
 	w.makeFirst()
@@ -324,34 +397,65 @@ func (w *forceWalk) makeFirst() {
 	}
 	w.label = derive.Lookup(w.pods.ToTable(), w.breaks(byLabel(&w.odd)))
 	w.named = derive.Lookup(w.pods.ToTable(), w.breaks(byPodName))
+	cfg := w.cfg
+	cfg.Same = func(current, derived *route) bool {
+		_ = w.sick.fails("first", derived.Place, "same")
+		return *current == *derived
+	}
+	cfg.Merge = func(_, derived *route) *route {
+		if _ = w.sick.fails("first", derived.Place, "merge"); w.sick.is("first", "key", derived.Place) {
+			return &route{Place: "elsewhere"}
+		}
+		return derived
+	}
 	if w.best {
-		metric := func(_ *derive.Reader, row *wish) int { return row.Metric }
-		w.first = w.made(derive.BestOf(w.cfg, w.wishes.ToTable(), w.routes, w.selects1, metric, w.label, w.named))
+		metric := func(_ *derive.Reader, row *wish) int {
+			_ = w.sick.fails("first", row.Name, "rank")
+			return row.Metric
+		}
+		w.first = w.made(derive.BestOf(cfg, w.wishes.ToTable(), w.routes, w.selects1, metric, w.label, w.named))
 		return
 	}
-	w.first = w.made(derive.EachOf(w.cfg, w.wishes.ToTable(), w.routes, w.selects1, w.label, w.named))
+	w.first = w.made(derive.EachOf(cfg, w.wishes.ToTable(), w.routes, w.selects1, w.label, w.named))
 }
 
 func (w *forceWalk) makeSecond() {
 	cfg := derive.Config[*rule]{DB: w.db, Registry: w.registry}
-	cfg.Same = func(current, derived *rule) bool { return current.Want == derived.Want }
-	cfg.Merge = func(_, derived *rule) *rule { return derived }
+	cfg.Same = func(current, derived *rule) bool {
+		_ = w.sick.fails("second", derived.Key, "same")
+		return current.Want == derived.Want
+	}
+	cfg.Merge = func(_, derived *rule) *rule {
+		if _ = w.sick.fails("second", derived.Key, "merge"); w.sick.is("second", "key", derived.Key) {
+			return nil
+		}
+		return derived
+	}
+	derived := func(row *route) ([]*rule, error) {
+		if err := w.sick.fails("second", row.Place, "error", "panic"); err != nil {
+			return nil, err
+		}
+		return rulesOf(row)
+	}
 	var err error
 	if w.diamond {
 		wishes := derive.Lookup(w.wishes.ToTable(), byName)
 		w.second, err = derive.EachOf(cfg, w.routes.ToTable(), w.rules, func(r *derive.Reader, row *route) ([]*rule, error) {
+			if err := w.sick.fails("second", row.Place, "early"); err != nil {
+				return nil, err
+			}
 			direct, name := "", row.From[:strings.IndexByte(row.From, '@')]
 			if now, _, found := wishes.Get(r, name); found {
 				direct = now.Name + now.Fail
 			}
-			rules, err := rulesOf(row)
+			rules, err := derived(row)
 			for _, one := range rules {
 				one.Want += "|" + direct
 			}
 			return rules, err
 		}, wishes)
 	} else {
-		w.second, err = derive.Each(cfg, w.routes.ToTable(), w.rules, rulesOf)
+		w.second, err = derive.Each(cfg, w.routes.ToTable(), w.rules, derived)
 	}
 	require.NoError(w, err)
 	w.Cleanup(w.second.Close)
@@ -380,6 +484,9 @@ func (w *forceWalk) newLoop() *reconciler.Loop[*rule] {
 			reconciler.WithRegistry(w.registry), reconciler.WithRetry(5*time.Millisecond, 50*time.Millisecond),
 			reconciler.WithSettings(func(s *reconciler.Settings) {
 				s.Concurrency = 1 + w.rand.IntN(3)
+				if w.rand.IntN(3) == 0 {
+					s.Timeout = 25 * time.Millisecond
+				}
 				switch w.rand.IntN(4) {
 				case 0:
 					s.OperationLimiter = rate.NewLimiter(rate.Limit(20+w.rand.IntN(500)), 1)
@@ -421,15 +528,21 @@ func (w *forceWalk) kill() {
 	w.first = nil
 }
 
-// selects1 derives a route for each pod that a wish selects.
+// selects1 derives a route for each pod that a wish selects, and if places are not won, one for the first by its label.
 func (w *forceWalk) selects1(r *derive.Reader, row *wish) (out []*route, err error) {
+	if err := w.sick.fails("first", row.Name, "early"); err != nil {
+		return nil, err
+	}
 	for p := range w.label.List(r, row.Places) {
+		if len(out) == 0 && !w.best {
+			out = append(out, w.anyRoute(row, p))
+		}
 		out = append(out, w.route(row, p))
 	}
 	if p, _, found := w.named.Get(r, favourite(row)); found && !hasAll(p, []string{row.Places}) {
 		out = append(out, w.route(row, p))
 	}
-	return out, nil
+	return out, w.sick.fails("first", row.Name, "error", "panic")
 }
 
 // favourite is the name of a pod that a wish selects, whatever its labels are.
@@ -447,6 +560,13 @@ func (w *forceWalk) route(row *wish, p *pod) *route {
 	return &route{Place: place, From: row.Name + row.Fail + " " + p.Name + p.Addr, Metric: row.Metric}
 }
 
+// anyRoute is the route to the first pod with the label: whatever pod that is, the place is the same.
+func (w *forceWalk) anyRoute(row *wish, p *pod) *route {
+	r := w.route(row, p)
+	r.Place = row.Name + ":any"
+	return r
+}
+
 // wants returns what the target has to have.
 func (w *forceWalk) wants() map[string]string {
 	best, of := map[string]*route{}, map[*route]*wish{}
@@ -459,6 +579,13 @@ func (w *forceWalk) wants() map[string]string {
 			row := w.wanted.wishes[name]
 			if r := w.route(row, p); selects(row, p) && best[r.Place] == nil {
 				best[r.Place], of[r] = r, row
+			}
+		}
+		for _, pod := range slices.Sorted(maps.Keys(w.wanted.pods)) {
+			if row, p := w.wanted.wishes[name], w.wanted.pods[pod]; !w.best && hasAll(p, []string{row.Places}) {
+				r := w.anyRoute(row, p)
+				best[r.Place], of[r] = r, row
+				break
 			}
 		}
 	}
@@ -486,7 +613,7 @@ func (w *forceWalk) loses(name string) bool {
 }
 
 func (w *forceWalk) step() {
-	switch w.rand.IntN(30) {
+	switch w.rand.IntN(36) {
 	case 0:
 		w.stop([]string{"first", "second", "loop"}[w.rand.IntN(3)])
 	case 1, 2, 3:
@@ -544,6 +671,30 @@ func (w *forceWalk) step() {
 				}
 			})
 		}
+	case 26, 27:
+		w.sicken()
+	case 28:
+		// It lasts while rows change, and until the derivations look for what is over.
+		for range 3 {
+			w.sicken()
+			w.write(func(wtxn statedb.WriteTxn) { w.put(wtxn, w.subject()) })
+		}
+		time.Sleep(25 * time.Second)
+		for _, s := range w.subjects() {
+			w.probe(s)
+		}
+	case 29:
+		w.recover(w.rand.IntN(2) == 0)
+	case 30:
+		var keys []string
+		for key := range w.wants() {
+			if w.rand.IntN(3) == 0 {
+				keys = append(keys, key)
+			}
+		}
+		_ = w.loop.PauseOnly(keys...) // an error if all is paused
+	case 31:
+		w.loop.Resume()
 	default:
 		w.write(func(wtxn statedb.WriteTxn) {
 			for range 1 + w.rand.IntN(4) {
@@ -561,13 +712,75 @@ func (w *forceWalk) step() {
 	}
 }
 
-// calm has all parts run, with a target that works.
+// calm has all parts run, with a target and functions that work.
 func (w *forceWalk) calm() {
 	w.wall.heal()
 	w.start()
 	w.first.Resume()
 	w.second.Resume()
 	w.loop.Resume()
+	w.recover(true)
+}
+
+// sicken has a function of a derivation fail from its next call on.
+func (w *forceWalk) sicken() {
+	what := illnesses[w.rand.IntN(len(illnesses))]
+	wish, isOfWish := fmt.Sprint("w", w.rand.IntN(5)), slices.Index(illnesses, what) < 4
+	rules := slices.Sorted(maps.Keys(w.wants()))
+	illness := "first/" + what + "/" + wish
+	switch second := w.rand.IntN(2) == 0; {
+	case isOfWish && !second || len(rules) == 0:
+		isOfWish, second = true, false
+	default:
+		isOfWish = false
+		rule := rules[w.rand.IntN(len(rules))]
+		place := rule[:strings.IndexByte(rule, '/')]
+		switch {
+		case !second:
+			illness = "first/" + what + "/" + place
+		case slices.Index(illnesses, what) < 4:
+			illness = "second/" + what + "/" + place
+		default:
+			illness = "second/" + what + "/" + rule
+		}
+	}
+	w.mu.Lock()
+	if isOfWish {
+		w.unwell[wish] = never
+		if what == "early" {
+			w.early[wish] = never
+		}
+	}
+	w.mu.Unlock()
+	w.sick.mu.Lock()
+	w.sick.with[illness] = true
+	w.sick.mu.Unlock()
+	if w.rand.IntN(2) == 0 {
+		// It also fails for what has not changed.
+		_, _ = w.first.Refresh(w.Context(), wish)
+	}
+}
+
+// recover ends all failures of functions, and if again is set, has those called again that have failed.
+func (w *forceWalk) recover(again bool) {
+	w.sick.mu.Lock()
+	clear(w.sick.with)
+	w.sick.mu.Unlock()
+	if !again {
+		return
+	}
+	_, _ = w.first.Retry(w.Context())
+	_, _ = w.second.Retry(w.Context())
+	if synctest.Wait(); w.stops["first"] == nil || w.first.Figures().Paused {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, all := range []map[string]int{w.unwell, w.early} {
+		for name := range all {
+			all[name] = min(all[name], len(w.states)-1)
+		}
+	}
 }
 
 // harm makes the target slow, or operations on a key of now fail or hang.
@@ -575,6 +788,9 @@ func (w *forceWalk) harm() {
 	keys := slices.Sorted(maps.Keys(w.wants()))
 	w.wall.mu.Lock()
 	defer w.wall.mu.Unlock()
+	if w.wall.odd = w.rand.IntN(3) == 0; w.wall.odd {
+		return
+	}
 	if len(keys) == 0 || w.rand.IntN(4) == 0 {
 		w.wall.slow = time.Duration(w.rand.IntN(40)) * time.Millisecond
 		return
@@ -614,8 +830,15 @@ func (w *forceWalk) put(wtxn statedb.WriteTxn, s subject) {
 
 // set writes a row, or deletes it if both are nil. mu is held.
 func (w *forceWalk) set(wtxn statedb.WriteTxn, s subject, row *wish, p *pod) {
-	w.since[s.String()] = len(w.states)
-	var err error
+	// A row that is inserted again in another process has the version that it had.
+	version, err := w.last+1, error(nil)
+	switch {
+	case row != nil:
+		version = versionIn(row.Fail, "")
+	case p != nil:
+		version = versionIn(p.Addr, "")
+	}
+	w.since[s.String()] = asked{len(w.states), version}
 	switch {
 	case row != nil:
 		w.wanted.wishes[s.name] = row
@@ -634,7 +857,7 @@ func (w *forceWalk) set(wtxn statedb.WriteTxn, s subject, row *wish, p *pod) {
 }
 
 // asked returns the first state with the present version of a row.
-func (w *forceWalk) asked(s subject) int {
+func (w *forceWalk) asked(s subject) asked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.since[s.String()]
@@ -682,11 +905,29 @@ func (w *forceWalk) await(s subject, patience time.Duration) {
 	})
 }
 
+// excused reports whether what the target should have under a key is not known, since a wish has failed: then the
+// derivations go by what it wanted before, and by nothing that it has not looked up. mu is held.
+func (w *forceWalk) excused(s subject, key string, since asked) bool {
+	if w.best {
+		return slices.ContainsFunc(slices.Collect(maps.Values(w.unwell)), func(until int) bool { return until >= since.state })
+	}
+	until, is := w.early[key[:strings.IndexByte(key, ':')]]
+	return s.table == "pods" && is && until >= since.state
+}
+
+// versionIn returns the version of a row that a text mentions; 0 if it does not.
+func versionIn(text, name string) (version int) {
+	if _, rest, is := strings.Cut(text, name+"@"); is {
+		version, _ = strconv.Atoi(rest[:strings.IndexByte(rest, '.')])
+	}
+	return version
+}
+
 // check requires that the target has of a row what one of the states since a number wants.
-func (w *forceWalk) check(s subject, since int) {
+func (w *forceWalk) check(s subject, since asked) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	has, states := w.wall.contents(), w.states[since:]
+	has, states := w.wall.contents(), w.states[since.state:]
 	keys := maps.Clone(has)
 	for _, want := range states {
 		maps.Copy(keys, want)
@@ -702,7 +943,14 @@ func (w *forceWalk) check(s subject, since int) {
 		// Each way leads to a part of the content.
 		for way := range 2 {
 			now := part(has[key], way)
-			all, is := true, false
+			if version := versionIn(now, s.name); version > 0 && version < since.version {
+				w.Errorf("%s was said to be in force early: the target has %q under %s, which is older than version %d", s, has[key], key, since.version)
+			}
+			if w.excused(s, key, since) {
+				continue
+			}
+			// The second derivation may have seen a wish in a version that the first one has not.
+			all, is := true, way == 1 && mentions(now)
 			for _, want := range states {
 				all, is = all && mentions(part(want[key], way)), is || part(want[key], way) == now
 			}
