@@ -25,7 +25,7 @@ func (e *env) calmly() {
 	require.Zero(e, e.loop.Figures().Unheld)
 }
 
-// another plays another program: each period until end is called it undoes what the loop has done about an object, and an
+// another plays another program: each period, and a millisecond more, until end is called it undoes what the loop has done about an object, and an
 // event says so. A negative value means that it deletes the object.
 func (e *env) another(g *getting, id uint64, value int, period time.Duration, event func()) (end func()) {
 	stop, ended := make(chan struct{}), sync.WaitGroup{}
@@ -34,7 +34,8 @@ func (e *env) another(g *getting, id uint64, value int, period time.Duration, ev
 			select {
 			case <-stop:
 				return
-			case <-time.After(period):
+			// Not at the times of the loop's retries: between a call and the look after it, the operation would be ineffective.
+			case <-time.After(period + time.Millisecond):
 			}
 			if has, is := g.holds()[id]; is != (value >= 0) || has != value && is {
 				g.drift(id, value)
