@@ -214,5 +214,5 @@ bench-services: ## compare example/services with kube-proxy, in half an hour, to
 	benchmarks/kubeproxy/run.sh
 
 .PHONY: bench-inforce
-bench-inforce: ## measure what in-force times cost example/services, in 20 minutes; takes root
+bench-inforce: ## measure what in-force times cost example/services, in a quarter of an hour; takes root
 	benchmarks/kubeproxy/inforce.sh

@@ -25,8 +25,8 @@ func (e *env) calmly() {
 	require.Zero(e, e.loop.Figures().Unheld)
 }
 
-// another plays another program: each period, and a millisecond more, until end is called it undoes what the loop has done about an object, and an
-// event says so. A negative value means that it deletes the object.
+// another plays another program: until end is called, each period and a millisecond more, it undoes what the loop has done
+// about an object, and an event says so. A negative value means that it deletes the object.
 func (e *env) another(g *getting, id uint64, value int, period time.Duration, event func()) (end func()) {
 	stop, ended := make(chan struct{}), sync.WaitGroup{}
 	ended.Go(func() {
@@ -34,7 +34,7 @@ func (e *env) another(g *getting, id uint64, value int, period time.Duration, ev
 			select {
 			case <-stop:
 				return
-			// Not at the times of the loop's retries: between a call and the look after it, the operation would be ineffective.
+			// Not at the instant of a retry: what comes between a call and the look after it makes the operation ineffective.
 			case <-time.After(period + time.Millisecond):
 			}
 			if has, is := g.holds()[id]; is != (value >= 0) || has != value && is {

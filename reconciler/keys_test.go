@@ -251,7 +251,7 @@ func (s slowDeletes) Delete(ctx context.Context, txn statedb.ReadTxn, revision s
 	return s.nameTarget.Delete(ctx, txn, revision, n)
 }
 
-// That objects are left alone is no failure, and nothing that Ready waits for.
+// Objects that are left alone are no failure, and Ready does not wait for them.
 func TestReadySaysWhatItWaitsForThoughObjectsAreLeftAlone(t *testing.T) {
 	reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
 		target := &nameTarget{has: map[string]bool{"stray": true}, found: []string{"keyless", "stray"}}

@@ -102,8 +102,9 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 		if len(r.ops) == 1 {
 			r.reports.health.Begin(r.life.now())
 		}
-		op, further := &r.ops[len(r.ops)-1], (func() bool)(nil)
-		if op.Turn.Looks {
+		op := &r.ops[len(r.ops)-1]
+		var further func() bool
+		if op.Turn.Looks { // else there is one call, and a method value would be allocated for nothing
 			further = r.further
 		}
 		x.RunNext(ctx, txn, op, further)

@@ -26,7 +26,8 @@ type fake struct {
 	next  map[string][]string
 	held  map[string]string
 	since time.Time
-	// certain is when it is certain of its target, but for doubt, if that is set. silent is why it answers nothing. asked has the keys that it was asked for.
+	// certain is when it is certain of its target, but for doubt, if that is set. silent is why it answers nothing. asked has
+	// the keys that it was asked for.
 	certain time.Time
 	doubt   func() error
 	silent  string

@@ -43,8 +43,8 @@ type round struct {
 // lock.
 func New[Obj any](name func(Obj) string) *Journal[Obj] { return &Journal[Obj]{name: name} }
 
-// Add adds a round and its operations. It sets the Sequence of the round: one more than that of the round before. The
-// operations in r are ignored. It allocates nothing.
+// Add adds a round and its operations. The Sequence of the round in the journal is one more than that of the round before;
+// Sequence and operations of r are ignored. It allocates nothing.
 func (j *Journal[Obj]) Add(r *inspect.Round, ops []core.Operation[Obj]) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

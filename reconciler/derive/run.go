@@ -106,7 +106,7 @@ func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 		case !d.changed.IsZero(): // the changes of then are not read
 		case !waited:
 			d.changed = d.began
-		case chosen > 2:
+		case chosen > 2: // one of news
 			d.changed = time.Now()
 		}
 		if chosen == 0 {
