@@ -424,7 +424,7 @@ var bugsOfKinds = []struct {
 			}
 			return k.ours(kind)
 		}
-	}, false, left, leftover},
+	}, false, left, leftover + `|has ours member \w`},
 	{"an object is marked after it has its name", func(k *kinds) {
 		k.makes = func(ctx context.Context, name, group string) error {
 			if k.has(name) && !k.has("ours "+name) {
