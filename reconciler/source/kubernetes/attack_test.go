@@ -626,3 +626,22 @@ func TestMaxDeletionsAreThoseOfEachSource(t *testing.T) {
 		require.Zero(e, e.sink.State().Held)
 	})
 }
+
+func TestARightToReadTheClusterThatComesDuringAListIsNoTrouble(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=1")
+		asked := 0
+		e.server.fail = func(what string) error {
+			if asked++; what == "cluster" && asked == 1 {
+				return errUnnamed
+			}
+			return nil
+		}
+	}, func(e *env) {
+		e.pass(time.Second)
+		e.requireRows("1=1")
+		require.Empty(t, e.input().Problems().First)
+		require.Equal(t, 1, strings.Count(e.log.String(), "source connected"))
+		require.NotContains(t, e.log.String(), "source disconnected")
+	})
+}

@@ -58,8 +58,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
-const defaultBackoff = time.Second
-
 // object is a pointer to a struct of a kind, such as *corev1.Service.
 type object interface {
 	runtime.Object
@@ -124,7 +122,7 @@ func (c Config[Kind, Obj]) complete() (Config[Kind, Obj], error) {
 		wrong("Backoff", "is %s, must not be negative", c.Backoff)
 	}
 	c.Scheme = cmp.Or(c.Scheme, scheme.Scheme)
-	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
+	c.Backoff = cmp.Or(c.Backoff, time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, errors.Join(errs...)
 }

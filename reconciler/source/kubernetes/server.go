@@ -63,8 +63,7 @@ func newClient[Kind object, Obj any](c *Config[Kind, Obj]) (*client, error) {
 	metav1.AddToGroupVersion(own, schema.GroupVersion{Version: "v1"})
 
 	cfg := rest.CopyConfig(c.Server)
-	version := kind.GroupVersion()
-	cfg.GroupVersion, cfg.APIPath = &version, "/apis"
+	cfg.GroupVersion, cfg.APIPath = new(kind.GroupVersion()), "/apis"
 	cfg.Timeout = 0 // it would end each watch
 	if kind.Group == "" {
 		cfg.APIPath = "/api"
@@ -78,8 +77,7 @@ func newClient[Kind object, Obj any](c *Config[Kind, Obj]) (*client, error) {
 	c.Resource = cmp.Or(c.Resource, plural.Resource)
 	_, protobuf := any(example).(interface{ Unmarshal([]byte) error })
 	return &client{
-		rest: asks, resource: c.Resource, namespace: c.Namespace, labels: c.Labels, fields: c.Fields,
-		protobuf: protobuf,
+		rest: asks, resource: c.Resource, namespace: c.Namespace, labels: c.Labels, fields: c.Fields, protobuf: protobuf,
 	}, nil
 }
 

@@ -245,8 +245,12 @@ func (s *Source[Kind, Obj]) try(
 		}
 		if err == nil {
 			// It comes after the answer: a server that is replaced later ends the connection of a watch.
-			var uid string
-			if uid, err = s.identify(ctx); err == nil && uid != s.found {
+			uid, failed := s.identify(ctx)
+			if begins && s.found == "" && uid != "" { // the right to read the UID has just come
+				s.pause = s.backoff.Delay(1)
+				continue
+			}
+			if err = failed; err == nil && uid != s.found {
 				err = apierrors.NewResourceExpired(fmt.Sprintf("the UID of kube-system is %q, before %q", uid, s.found))
 			}
 		}

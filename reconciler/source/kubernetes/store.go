@@ -175,8 +175,7 @@ func (s *Source[Kind, Obj]) convert(obj Kind) (x *item[Obj]) {
 		if p := recover(); p != nil {
 			x.err = errors.New("Rows panicked: " + guard.Panicked(p, s.cfg.Log, "Rows panicked", "object", keyOf(x)))
 		}
-		// It stays in memory for as long as the object is bad.
-		x.err = outcome.Keep(x.err)
+		x.err = outcome.Keep(x.err) // for as long as the object is bad
 	}()
 	rows, err := s.call(obj)
 	x.err = err

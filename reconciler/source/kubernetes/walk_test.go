@@ -67,6 +67,15 @@ func walk(t *testing.T, seed uint64) {
 					return nil
 				})
 			}},
+			{2, "the right to read the cluster comes and goes", func() {
+				may := rand.New(rand.NewPCG(random.Uint64(), 0))
+				e.server.setFail(func(what string) error {
+					if what == "cluster" && may.IntN(2) == 0 {
+						return errUnnamed
+					}
+					return nil
+				})
+			}},
 			{2, "no streams", func() { e.server.setFail(always(errStream, "stream")) }},
 			{6, "back", func() { e.server.setFail(nil) }},
 			{1, "replace", func() { e.server.replace(fmt.Sprint("cluster ", random.Uint32()), random.Uint64N(100)+1) }},
