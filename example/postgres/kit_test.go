@@ -98,7 +98,8 @@ func start(e *reconcilertest.Env[*Object], s Server) {
 	e.Start(cfg)
 }
 
-func TestAFakeServerEndsAsAFreshStartLeavesIt(t *testing.T) {
+// withFake is the program with a model of a server.
+func withFake() reconcilertest.Subject[*Object, *fake] {
 	subject := reconcilertest.Subject[*Object, *fake]{
 		Target: func(testing.TB) *fake { return newFake() }, Dump: (*fake).dump, Table: newTable, States: states,
 		Start: func(e *reconcilertest.Env[*Object], f *fake) { start(e, f) },
@@ -112,6 +113,16 @@ func TestAFakeServerEndsAsAFreshStartLeavesIt(t *testing.T) {
 	for name, statements := range outside {
 		subject.Outside[name] = func(f *fake) { f.try(statements...) }
 	}
+	return subject
+}
+
+func TestAFakeServerEndsAsAFreshStartLeavesIt(t *testing.T) { reconcilertest.Check(t, withFake()) }
+
+func TestARoleWaitsForTheDeletionOfADatabaseThatDidNotGetItsLastOwner(t *testing.T) {
+	subject := withFake()
+	subject.Plan = `2 1 3; lasting error at "delete grant/app/shop" 1; lasting error at "update role/readers, CREATE ROLE \"readers\"; ` +
+		`COMMENT ON ROLE \"readers\" IS 'kept by statekeel: readers'; ALTER ROLE \"readers\" NOSUPERUSER INHERIT NOCREATEROLE ` +
+		`NOCREATEDB NOLOGIN NOREPLICATION NOBYPASSRLS VALID UNTIL 'infinity'; ALTER ROLE \"readers\" CONNECTION LIMIT -1 PASSWORD NULL" 1`
 	reconcilertest.Check(t, subject)
 }
 

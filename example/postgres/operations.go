@@ -177,9 +177,11 @@ func (op *Operations) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb
 	for _, as := range names {
 		err = errors.Join(err, op.remove(ctx, "DROP "+strings.ToUpper(o.Kind)+" "+quote(as)))
 	}
-	if isOneOf(err, "2BP01") { // dependent_objects_still_exist: a database of the role may be about to get another owner
+	if isOneOf(err, "2BP01") { // dependent_objects_still_exist: a database of the role may be about to go, or to get another owner
+		isDatabase := func(other *Object) bool { return other.Kind == database }
+		err = errors.Join(err, reconciler.NeedDeleted(ctx, nil, isDatabase, "a database"))
 		for other := range op.table.All(txn) {
-			if other.Kind == database {
+			if isDatabase(other) {
 				_, need := reconciler.NeedApplied[*Object](ctx, txn, nil, byKey.Query(other.Key()), other.Key())
 				err = errors.Join(err, need)
 			}
