@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -369,4 +370,74 @@ func TestSuspectWithoutARowIsTheFailure(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, errLost, reconciler.Suspect(e.Context(), e.loop, &object{ID: 1}, errLost))
 	}, nil)
+}
+
+// behind is a target without object 2, which somebody removes as soon as it is there. Object 1 takes long, and 3 needs 2.
+type behind struct {
+	mu    sync.Mutex
+	calls int
+	kept  bool // object 2 stays
+}
+
+func (b *behind) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, p *part) error {
+	switch p.ID {
+	case 1:
+		time.Sleep(time.Second)
+	case 3:
+		needed, err := reconciler.NeedApplied(ctx, txn, nil, partIndex.Query(2), "object 2")
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.calls++; !b.kept && b.calls < 100 {
+			return reconciler.Suspect(ctx, nil, needed, errLost)
+		}
+	}
+	return nil
+}
+
+func (*behind) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *part) error { return nil }
+
+func (b *behind) List(_ context.Context, _ statedb.ReadTxn, yield func(*part) bool) error {
+	b.mu.Lock()
+	kept := b.kept
+	b.kept = true
+	b.mu.Unlock()
+	_ = yield(&part{ID: 1}) && yield(&part{ID: 3}) && kept && yield(&part{ID: 2})
+	return nil
+}
+
+// An object that was applied shows as Done in the table of outcomes when those before it were attempted.
+func TestAnObjectThatDoesNotShowAsAppliedYetIsNotSuspectedInCircles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := statedb.New()
+		parts, err := statedb.NewTable(db, "parts", partIndex)
+		require.NoError(t, err)
+		b := &behind{kept: true} // for the first resync
+		loop, err := reconciler.New(reconciler.Config[*part]{
+			DB: db, Table: parts, Operations: b, Lister: b, Options: exact(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 })),
+		})
+		require.NoError(t, err)
+		defer reconcilertest.Go(t, loop.Run)()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		b.mu.Lock()
+		b.kept = false
+		b.mu.Unlock()
+		wtxn := db.WriteTxn(parts)
+		for id := range uint64(3) {
+			_, _, err := parts.Insert(wtxn, &part{ID: id + 1})
+			require.NoError(t, err)
+		}
+		wtxn.Commit()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		rest, err := loop.WaitAll(t.Context(), reconciler.Applied)
+		require.NoError(t, err)
+		require.Empty(t, rest.Keys)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		require.Less(t, b.calls, 5)
+	})
 }

@@ -57,8 +57,11 @@ func (n *Needs[Obj]) Suspect(obj Obj, err error, waited Waited) error {
 			}
 		}
 	default:
-		why = n.NameOf(string(key)) + " is not applied"
-		need = &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
+		is := &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
+		if is.isMet(waited) {
+			return err // It was applied, does not show as Done yet, and has not helped.
+		}
+		why, need = n.NameOf(string(key))+" is not applied", is
 	}
 	var before outcome.Directive
 	if d := outcome.Of(err); d != nil {
