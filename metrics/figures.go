@@ -52,9 +52,9 @@ type Figures struct {
 	Listed      uint64
 
 	// Adopted counts objects that the target had already, when the reconciler started or after a failure, so that no
-	// operation was called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a reconciler that
-	// adopts, with which rows are compared before they are applied, does not count. Repairs
-	// counts the operations on different and missing objects.
+	// operation was called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a
+	// reconciler that adopts, with which rows are compared before they are applied, does not count. Repairs counts the
+	// operations on different and missing objects.
 	Adopted                     uint64
 	Different, Missing, Orphans uint64
 	Repairs                     uint64

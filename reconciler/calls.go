@@ -103,8 +103,8 @@ func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers
 	}
 }
 
-// ErrInOperation is returned, at once, by Retry, Reapply, Refresh with keys, Wait, WaitAll, WaitFor, WaitKey
-// and WaitUntilReconciled if they are called in an operation of the same reconciler, a prune included:
+// ErrInOperation is returned, at once, by Retry, Reapply, Verify, Refresh with keys, Plan, Ready, Wait, WaitAll, WaitFor,
+// WaitKey and WaitUntilReconciled if they are called in an operation of the same reconciler, a prune or a listing included:
 // the call would wait for the end of the operation, and the operation for the call.
 //
 // The operation is detected by ctx, which has to be the context of the operation or derived from it.

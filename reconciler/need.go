@@ -116,8 +116,9 @@ func NeedDeleted[Obj any](ctx context.Context, loop *Loop[Obj], match func(obj O
 // reconciler of obj, to look at obj, as [Loop.Verify] does, and waits for nothing. It returns an error, which the operation
 // returns as it is, wrapped or joined:
 //
-//   - a [Blocked] error with the text of err: obj is looked at first. If it was lost, the operation runs again as soon as it is
-//     applied again. If it is as its row wants it, the operation runs again at once: obj may not have been the reason.
+//   - a [Blocked] error with the text of err: obj is looked at first, or waited for if its row is not Done. If it was lost, the
+//     operation runs again as soon as it is applied again. If it is as its row wants it, the operation runs again at once: obj
+//     may not have been the reason.
 //   - err, if that has not helped, so that the object fails and backs off, and if obj has no row, loop has no
 //     [Config].Lister, or one for OrphansOnly, or it has stopped. A nil err is nil.
 //

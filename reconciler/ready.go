@@ -103,13 +103,13 @@ func (f filled[Obj]) await(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// Ready blocks until the loop has taken over the target: the table is initialised, so what fills it is complete; every
-// row that it had then was attempted at least once; the first prune or resync after that is over, if the loop makes any by
-// itself; and so were the deletions and repairs that the resync has asked for. Then a program says that it is ready: to a
-// probe, with a file, or with a message to a neighbour. It returns the objects of these rows that are not in the target:
-// failing, blocked and paused ones, which hold up nothing. Rows that are written after the first call of Ready on a table
-// that is initialised are not waited for: a loop that was ready stays so. A loop that is in an operation, without workers,
-// has 100 ms to list the objects.
+// Ready blocks until the loop has taken over the target: the table is initialised, so what fills it is complete; every row
+// that it had then was attempted at least once; the first prune or resync is over, if the loop makes any by itself; and so
+// are the first attempts at the deletions and repairs that the resync has asked for. Then a program says that it is ready:
+// to a probe, with a file, or with a message to a neighbour. It returns the objects of these rows that are not in the
+// target: failing, blocked and paused ones, which hold up nothing. Rows that are written after the first call of Ready on a
+// table that is initialised are not waited for: a loop that was ready stays so. A loop that is in an operation, without
+// workers, has 100 ms to list the objects.
 //
 // If a table is derived, or fed by a source, its initialisers end when these are complete. So Ready covers the sources and
 // derivations before the loop. The function [Ready] waits for several loops at once.

@@ -113,10 +113,9 @@ type Settings struct {
 	// no limit.
 	RefreshLimiter *rate.Limiter
 
-	// PruneInterval is the time between two prunes; the first runs as soon as the
-	// table is initialised; zero means only after calls of [Reconciler].Prune. The default is an hour,
-	// or zero if nothing prunes (see [Config].Pruner); then it is an error to set it. A new value
-	// restarts that time, unless a failed prune waits for its retry.
+	// PruneInterval is the time between two prunes; the first runs as soon as the table is initialised; zero means only
+	// after calls of [Reconciler].Prune. The default is an hour, or zero if nothing prunes (see [Config].Pruner) or there is
+	// a Lister; then it is an error to set it. A new value restarts that time, unless a failed prune waits for its retry.
 	PruneInterval time.Duration
 
 	// ResyncInterval is the time between two listings of the target by [Config].Lister; zero means only the first one

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -147,6 +148,26 @@ func TestHealthSaysThatNoWorkerIsFree(t *testing.T) {
 			e.eachDone()
 		})
 	}
+}
+
+// Explain of an object that waits for a worker names the operation that has one for longest.
+func TestExplainSaysThatNoWorkerIsFree(t *testing.T) {
+	withStuck(t, []int{2}, func(e *env, _ int) {
+		notes := func() string { return strings.Join(e.loop.Explain(e.Context(), "3").Notes, ", ") }
+		stuck := e.target.stick(1, 2)
+		e.put(1, ids(1, 3)...)
+		e.pass(stuckAfter - time.Millisecond)
+		require.Empty(e, notes())
+		e.pass(2 * time.Millisecond)
+		require.Contains(e, notes(), "no worker is free: update of 0x0000000000000001 is stuck, running since ")
+		stuck.free(1)
+		e.pass(time.Second)
+		require.Empty(e, notes())
+		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
+		stuck.free(2)
+		e.pass(time.Second)
+		e.eachDone()
+	})
 }
 
 // A transaction has a snapshot of all tables. While an operation is stuck, the loop does not keep a

@@ -46,13 +46,13 @@ type Getter[Obj any] interface {
 }
 
 // Verify asks whether the target is as the rows of these objects want it: an event has said that something has changed
-// there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if the event
-// is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even
-// for good, or is blocked becomes Done if the target is as it wants, and waits on otherwise. It waits on, too, if it is
-// blocked since a refresh, a trigger or Reapply. Only the primary keys of objs matter. Left alone are objects without a
-// row, which a resync finds, and rows whose change is about to be applied. If an operation on an object is running, Get is
-// called when that has ended. However many calls name an object that waits for its Get, it is called once. It takes a permit
-// of [Settings].OperationLimiter.
+// there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if the event is of
+// an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even for good, or
+// is blocked becomes Done if the target is as it wants, and waits on otherwise. It waits on, too, if it is blocked since a
+// refresh, a trigger or Reapply. Only the primary keys of objs matter. Left alone are objects without a row, which a resync
+// finds, rows whose change is about to be applied, and contended ones, whose retries look. If an operation on an object is
+// running, Get is called when that has ended. However many calls name an object that waits for its Get, it is called once.
+// It takes a permit of [Settings].OperationLimiter.
 //
 // Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister, or with
 // OrphansOnly, it returns an error that says so.

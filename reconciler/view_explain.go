@@ -241,6 +241,9 @@ func (v *view[Obj]) notes(s *facts[Obj], err error) (notes []string) {
 	if line := s.state.health.Breaker; line != "" {
 		notes = append(notes, line)
 	}
+	if stuck := v.stuckLines(); s.state.health.NoWorker && len(stuck) > 0 {
+		notes = append(notes, "no worker is free: "+stuck[0])
+	}
 	return notes
 }
 

@@ -27,11 +27,10 @@ import (
 // statedb does not find again, that is an error at once. It returns the objects that are not in the target,
 // or if deleted, still are; the list is empty if the milestone is [Applied].
 //
-// When ctx ends first, the error wraps that of ctx, and the objects that are not applied are
-// returned. The loop has 100 ms to give details, of many objects at most 200 ms. A row with a zero status counts as attempted, and
-// can never be applied: for [Applied] the error is [ErrNoStatus], when its turn in objs comes. Before
-// the reconciler runs, WaitFor waits for it to start. After it has stopped, the error is
-// [inspect.ErrStopped], unless the rows show that the milestone was reached.
+// When ctx ends first, the error wraps that of ctx, and the objects that are not applied are returned. The loop has 100 ms
+// to give details, of many objects at most 200 ms. A row with a zero status counts as attempted, and can never be applied:
+// for [Applied] the error is [ErrNoStatus], when its turn in objs comes. Before the reconciler runs, WaitFor waits for it to
+// start. After it has stopped, the error is [inspect.ErrStopped], unless the rows show that the milestone was reached.
 //
 // WaitFor returns as soon as the status of the objects is written, whatever other work there is. For
 // a deletion that was carried out before the call it may have to wait until the reconciler has worked

@@ -195,8 +195,8 @@ func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
 		r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
 }
 
-// Wrong returns what the last result says of a row of which no operation has ended, and that no look has found right, since: [inspect.Missing],
-// [inspect.Different], or nothing.
+// Wrong returns what the last result says of a row of which no operation has ended, and that no look has found right, since:
+// [inspect.Missing], [inspect.Different], or nothing.
 func (r *Resync[Obj]) Wrong(row Obj) string {
 	if len(r.repairs) == 0 {
 		return ""

@@ -21,7 +21,8 @@ var (
 	ErrStopped = chain.ErrStopped
 )
 
-// MaxKeys is the number of keys that one call of Retry, Refresh or PauseOnly of a [Controller] accepts. A call with more keys does nothing and returns an error.
+// MaxKeys is the number of keys that one call of Retry, Refresh or PauseOnly of a [Controller] accepts. A call with more
+// keys does nothing and returns an error.
 const MaxKeys = 1000
 
 // BusyError is returned, as a pointer, when the loop did not answer within 100 ms because it is in an

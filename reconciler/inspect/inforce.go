@@ -76,13 +76,13 @@ func (r *Registry) InForce(ctx context.Context, table, key string) (InForce, err
 	return answer, err
 }
 
-// WaitInForce waits until the version of a row that the table has at the call, or a later one, is in force, or its
-// deletion. A row that changes all the time does not prolong the wait: each object that follows from it needs to be
-// applied once. If the wait ends before that, the answer says what holds the row up, and the error wraps that of ctx, or
-// that of a part that can do no more: [ErrStopped] if a reconciler or derivation stops on which the answer depends, or a
-// reconciler has stopped before and no other one works on its table; or reconciler.ErrNoStatus. Parts that have not
-// started are waited for. The error is also that of [Registry.InForce]. Do not call it in an operation: it would wait
-// for that.
+// WaitInForce waits until the version of a row that the table has at the call, or a later one, is in force, or its deletion.
+// A row that changes all the time does not prolong the wait: each object that follows from it needs to be applied once. If
+// the wait ends before that, the answer says what holds the row up, and the error wraps that of ctx, or that of a part that
+// can do no more: [ErrStopped] if a reconciler or derivation stops on which the answer depends, or a reconciler has stopped
+// before and no other one works on its table; or reconciler.ErrNoStatus. Parts that have not started are waited for, unless
+// none works on the table: the error is also that of [Registry.InForce]. Do not call it in an operation: it would wait for
+// that.
 func (r *Registry) WaitInForce(ctx context.Context, table, key string) (InForce, error) {
 	answer, row, err := r.find(table, key)
 	if err != nil {

@@ -74,8 +74,8 @@ type Controller interface {
 	// The error is [ErrNotFound] for a key that is not in the table, [ErrStopped], that of ctx, or
 	// reconciler.ErrInOperation in an operation of the same reconciler.
 	Refresh(ctx context.Context, keys ...string) (int, error)
-	// Prune requests a prune, or a resync if the reconciler lists its target. It runs as soon as the table is initialised and the reconciler is not
-	// paused. Prune does not wait for it.
+	// Prune requests a prune, or a resync if the reconciler lists its target. It runs as soon as the table is initialised
+	// and the reconciler is not paused. Prune does not wait for it.
 	Prune()
 	// Pause stops the reconciler from starting operations and prunes, until Resume.
 	Pause()

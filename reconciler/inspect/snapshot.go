@@ -61,9 +61,9 @@ type Snapshot struct {
 	AwaitsApproval bool `json:"awaits_approval,omitempty"`
 	// NextPrune is the time of the next prune or resync; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
-	// Lists reports whether the reconciler lists its target to compare it with the table: see
-	// reconciler.Config.Lister. Listing is since when the target is being listed; zero if it is not. AwaitsListing is true while no operation
-	// is called before the first listing has ended. Resync is the last resync; nil if there was none.
+	// Lists reports whether the reconciler lists its target to compare it with the table: see reconciler.Config.Lister.
+	// Listing is since when the target is being listed; zero if it is not. AwaitsListing is true while no operation is
+	// called before the first listing has ended. Resync is the last resync; nil if there was none.
 	Lists         bool      `json:"lists,omitempty"`
 	Listing       time.Time `json:"listing,omitzero"`
 	AwaitsListing bool      `json:"awaits_first_listing,omitempty"`

@@ -84,7 +84,8 @@ type Subject[Obj, T any] struct {
 	// Runs bounds the number of plans with faults; the ways without faults are always run. Zero means 1000, or 100 in real
 	// time. A negative number is an error.
 	Runs int
-	// Seed chooses among the plans with faults if there are more than Runs, and is that of the rand.Rand of States. The test logs it.
+	// Seed chooses among the plans with faults if there are more than Runs, and is that of the rand.Rand of States. The test
+	// logs it.
 	Seed uint64
 	// Plan is the plan of a report, to run it alone. Empty means all.
 	Plan string

@@ -272,9 +272,9 @@ func (c *Controller[Req]) scoped(name string) string {
 	return name + "-" + c.cfg.Name
 }
 
-// Run reconciles requests until ctx ends. It then returns nil, after the outcomes of finished
-// reconciliations have been written and all its goroutines have ended. A non-nil error means that
-// it could not start, or that a function of the program called runtime.Goexit. Call it once, with a started DB, and not for a controller made by [Register].
+// Run reconciles requests until ctx ends. It then returns nil, after the outcomes of finished reconciliations have been
+// written and all its goroutines have ended. A non-nil error means that it could not start, or that a function of the
+// program called runtime.Goexit. Call it once, with a started DB, and not for a controller made by [Register].
 func (c *Controller[Req]) Run(ctx context.Context) error {
 	if c.claimed.Swap(true) {
 		return fmt.Errorf("controller %q has been run already, or is run by a hive", c.cfg.Name)

@@ -56,9 +56,9 @@ type dependent[Obj any] struct {
 	revision statedb.Revision
 }
 
-// hand hands each row to the loop once, to be applied again or to be verified. The order is that in which the rows were written, so that rows which wait for
-// the reconciler keep their order. outrun: an operation was running on one of them. The error is that of ctx, or says
-// that the loop has stopped.
+// hand hands each row to the loop once, to be applied again or to be verified. The order is that in which the rows were
+// written, so that rows which wait for the reconciler keep their order. outrun: an operation was running on one of them. The
+// error is that of ctx, or says that the loop has stopped.
 func (m *marking[Obj]) hand(ctx context.Context, loop *reconciler.Loop[Obj], verify bool) (outrun bool, err error) {
 	if len(m.rows) == 0 {
 		return false, ctx.Err()

@@ -30,11 +30,11 @@ type Config[Obj any] struct {
 	// all but those that begin with "." or "#" or end with "~", which editors leave behind. Folders in the
 	// folder are not read.
 	Match string
-	// Parse makes objects of a file. file is its path, as in Path; data must not be changed. An error, a panic, or an
-	// object without a primary key makes the file a bad file: what its last good version wanted stays. The error should
-	// name line and column; a line of its text, with the indented lines after it, is one problem, and begins with the
-	// path, which is put before it unless it is there. Required. Parse is called by the goroutine of Run, without a lock, when the content of a file has
-	// changed. While it runs nothing else is read: health names a call that hangs.
+	// Parse makes objects of a file. file is its path, as in Path; data must not be changed. An error, a panic, or an object
+	// without a primary key makes the file a bad file: what its last good version wanted stays. The error should name line
+	// and column; a line of its text, with the indented lines after it, is one problem, and begins with the path, which is
+	// put before it unless it is there. Required. Parse is called by the goroutine of Run, without a lock, when the content
+	// of a file has changed. While it runs nothing else is read: health names a call that hangs.
 	Parse func(file string, data []byte) ([]Entry[Obj], error)
 	// Sink writes the objects into the table. It belongs to this source alone, and is not closed by it. Its health is
 	// told of bad files, too. Required.
