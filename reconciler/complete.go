@@ -109,7 +109,7 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 // writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.
 func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 	upTo, ahead := r.observer.Read()
-	c := r.shared.ledger.Publish(upTo, ahead)
+	c := r.shared.ledger.Publish(upTo, ahead, r.shared.needs.AnySuspected())
 	round.Written += c.Written
 	round.CommitTook += c.Took
 }

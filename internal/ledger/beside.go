@@ -80,9 +80,9 @@ func (l *Beside[Obj]) Write(ops []core.Operation[Obj], maxRetries int) Commit {
 }
 
 // Publish implements [Ledger].
-func (l *Beside[Obj]) Publish(observed statedb.Revision, ahead []observe.Range) Commit {
+func (l *Beside[Obj]) Publish(observed statedb.Revision, ahead []observe.Range, all bool) Commit {
 	until := l.began - MaxHold
-	if len(ahead)+len(l.mark.Intervals) > 0 {
+	if all || len(ahead)+len(l.mark.Intervals) > 0 {
 		// The mark must pass all that an interval had, and an interval must not lose revisions.
 		until = math.MaxInt64
 	}

@@ -31,8 +31,9 @@ type Ledger[Obj any] interface {
 	Begin(began time.Duration, table statedb.Revision)
 	// Publish is called at the end of a pass, when the core has all outcomes. It writes what belongs
 	// beside the table. observed is the revision up to which all rows were read, ahead are the ranges above it
-	// in which the catch-up cursor has read all rows.
-	Publish(observed statedb.Revision, ahead []observe.Range) Commit
+	// in which the catch-up cursor has read all rows. all: what is applied is to show as Done, even if earlier changes are
+	// not attempted.
+	Publish(observed statedb.Revision, ahead []observe.Range, all bool) Commit
 	// Next returns when Publish has to be called again; false if it need not be.
 	Next() (at time.Duration, ok bool)
 	// Status returns the status of the row that txn holds at a revision.

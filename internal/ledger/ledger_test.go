@@ -195,7 +195,7 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *Mark {
 		*held = oneHold{holds, now}
 		l.Begin(now, observed)
-		l.Publish(observed, ahead)
+		l.Publish(observed, ahead, false)
 		return tables.Current(db.ReadTxn())
 	}
 	for _, test := range []struct {
@@ -217,7 +217,7 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	require.Equal(t, now+MaxHold, at)
 	now = at
 	l.Begin(now, 50)
-	l.Publish(50, nil)
+	l.Publish(50, nil, false)
 	require.Equal(t, statedb.Revision(50), tables.Current(db.ReadTxn()).Revision)
 	_, ok = l.Next()
 	require.False(t, ok)

@@ -169,7 +169,7 @@ func (l *InRows[Obj]) belongs(op *core.Operation[Obj], current Obj) bool {
 func (l *InRows[Obj]) Begin(time.Duration, statedb.Revision) {}
 
 // Publish implements [Ledger]: everything was written by Write.
-func (l *InRows[Obj]) Publish(statedb.Revision, []observe.Range) Commit { return Commit{} }
+func (l *InRows[Obj]) Publish(statedb.Revision, []observe.Range, bool) Commit { return Commit{} }
 
 // Next implements [Ledger].
 func (l *InRows[Obj]) Next() (time.Duration, bool) { return 0, false }

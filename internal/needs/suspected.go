@@ -47,21 +47,18 @@ func (n *Needs[Obj]) Suspect(obj Obj, err error, waited Waited) error {
 	}
 	row, revision, kind := n.find(n.cfg.Rows.DB.ReadTxn(), obj)
 	why, need := "looking at "+n.NameOf(string(key)), core.Need(&suspected[Obj]{n, string(key), row})
-	switch kind {
-	case status.KindUnset:
+	is := &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
+	switch {
+	case kind == status.KindUnset:
 		return err
-	case status.KindDone:
+	case kind != status.KindDone && !is.isMet(waited):
+		why, need = n.NameOf(string(key))+" is not applied", is
+	default: // It may have been applied, and not show it yet.
 		for w := range waited {
 			if w, is := w.(*suspicion[Obj]); is && w.of == n && w.key == string(key) && w.wasRight() {
 				return err
 			}
 		}
-	default:
-		is := &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
-		if is.isMet(waited) {
-			return err // It was applied, does not show as Done yet, and has not helped.
-		}
-		why, need = n.NameOf(string(key))+" is not applied", is
 	}
 	var before outcome.Directive
 	if d := outcome.Of(err); d != nil {
@@ -109,6 +106,16 @@ func (w *suspicion[Obj]) wasRight() bool {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
 	return w.right
+}
+
+// AnySuspected reports whether a row is suspected. It is judged if it shows as Done.
+func (n *Needs[Obj]) AnySuspected() bool {
+	if n.some.Load() == 0 {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.suspicions) > 0
 }
 
 // NoteLook records that a look at a row, or an operation on it, has ended. right: the row is Done, and the target as it
