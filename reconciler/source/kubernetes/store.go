@@ -154,8 +154,8 @@ func (s *Source[Kind, Obj]) reach(version string) error {
 func (s *Source[Kind, Obj]) call(obj Kind) ([]Obj, error) {
 	told := make(chan bool, 1)
 	long := time.AfterFunc(guard.LongAfter, func() {
-		connected := s.cfg.Sink.State().Connected
-		s.cfg.Sink.Disconnected(fmt.Errorf("%s %s: Rows runs since %s", s.cfg.Resource, keyOf(obj), text.Stamp(time.Now().Add(-guard.LongAfter))))
+		connected, since := s.cfg.Sink.State().Connected, text.Stamp(time.Now().Add(-guard.LongAfter))
+		s.cfg.Sink.Disconnected(fmt.Errorf("%s %s: Rows runs since %s", s.cfg.Resource, keyOf(obj), since))
 		told <- connected
 	})
 	defer func() {
