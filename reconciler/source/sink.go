@@ -54,9 +54,10 @@ type Sink[Obj any] struct {
 	mu sync.Mutex
 	// state has all but Running, Rejected, Held and, until Close, Rows.
 	state State
-	// away reports whether Disconnected was called since the last call has begun.
-	away     bool
-	rejected rejections
+	// away reports whether Disconnected was called since the last call has begun, and said whether the log was told of the
+	// connection.
+	away, said bool
+	rejected   rejections
 	// reported is what Report was told last. hold are the deletions that are held; nil if none is. Only the call that has
 	// the turn changes hold.
 	// upTo is the revision of the source that the table includes but for these.

@@ -6,6 +6,7 @@ package source_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -96,6 +98,35 @@ func TestHealthIsDegradedByLongDisconnects(t *testing.T) {
 		s.Close()
 		time.Sleep(time.Hour)
 		require.Equal(e, "Stopped: closed", e.told())
+	})
+}
+
+// Whether the source says why, and in which order, the log has one line.
+func TestTheLogHasOneLineForEachChangeOfTheConnection(t *testing.T) {
+	run(t, func(e *env) {
+		log := &testlog.Buffer{}
+		s := e.sink("a", func(c *source.Config[*row]) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+		lines := func(want ...int) {
+			e.Helper()
+			require.Equal(e, want, []int{strings.Count(log.String(), "source connected"), strings.Count(log.String(), "source disconnected")}, log)
+		}
+		s.Disconnected(nil)
+		lines(0, 0)
+		s.Disconnected(errors.New("a new source cannot connect"))
+		s.Disconnected(nil)
+		s.Disconnected(errors.New("it still cannot"))
+		lines(0, 1)
+		e.replace(s, 0, 1)
+		s.Connected()
+		lines(1, 1)
+		s.Disconnected(nil)
+		s.Disconnected(errors.New("no route"))
+		s.Disconnected(nil)
+		s.Disconnected(errors.New("refused"))
+		lines(1, 2)
+		s.Close()
+		s.Disconnected(errors.New("it has stopped"))
+		lines(1, 2)
 	})
 }
 

@@ -93,8 +93,8 @@ func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err) }
 func (s *Sink[Obj]) connect(connected bool, err error) {
 	s.mu.Lock()
 	// A new source is not connected: that it cannot be is news, too.
-	never := !s.state.Connected && s.state.Err == nil && err != nil
-	news := s.setConnected(connected, err) || never
+	news := s.setConnected(connected, err) || !s.said && !s.ended && err != nil
+	s.said = s.said || news
 	s.mu.Unlock()
 	if news {
 		wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
@@ -135,7 +135,7 @@ func (s *Sink[Obj]) setConnected(connected bool, err error) (changed bool) {
 	if s.state.Connected == connected {
 		return false
 	}
-	s.state.Connected, s.state.Since = connected, time.Now()
+	s.state.Connected, s.state.Since, s.said = connected, time.Now(), true
 	return true
 }
 

@@ -7,15 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -66,6 +69,9 @@ type walkSource struct {
 	bound int
 	held  map[string]bool
 	upTo  uint64
+	// reported is the number of problems that Report was told last.
+	reported int
+	log      *testlog.Buffer
 }
 
 // holds reports whether a call may not delete so many rows.
@@ -119,6 +125,7 @@ func (w *walk) open(s *walkSource) {
 	committed := w.spy.committed
 	w.spy.committed = nil
 	defer func() { w.spy.committed = committed }()
+	log := &testlog.Buffer{}
 	same := func(r, obj *row) bool {
 		w.hang(r.Key)
 		w.writeStatuses()
@@ -132,8 +139,9 @@ func (w *walk) open(s *walkSource) {
 	}
 	s.Sink = w.sink(s.name, func(c *source.Config[*row]) {
 		c.Owner, c.Same, c.Merge, c.AllowEmpty = owner, same, mergeStatus, !s.refuse
-		c.MaxDeletions.Rows = s.bound
+		c.MaxDeletions.Rows, c.Log = s.bound, slog.New(slog.NewTextHandler(log, nil))
 	})
+	s.log, s.reported = log, 0
 	s.rejected, s.unnamed, s.input, s.held, s.upTo = map[string]bool{}, 0, 0, map[string]bool{}, 0
 	s.full, s.listed, s.connected = false, false, false
 }
@@ -193,7 +201,10 @@ func (w *walk) walk(steps int) {
 	names := slices.Sorted(maps.Keys(w.sources))
 	for range steps {
 		s := w.sources[names[w.rng.IntN(3)]]
-		switch w.rng.IntN(14) {
+		switch w.rng.IntN(15) {
+		case 14:
+			s.reported = w.rng.IntN(3)
+			s.Report(slices.Repeat([]source.Problem{{Err: errors.New("a problem")}}, s.reported)...)
 		case 13:
 			w.approve(s)
 		case 12:
@@ -204,7 +215,7 @@ func (w *walk) walk(steps int) {
 			s.Connected()
 			s.connected = true
 		case 1, 2:
-			s.Disconnected(errors.New("no route"))
+			s.Disconnected([]error{nil, errors.New("no route"), errors.New("refused")}[w.rng.IntN(3)])
 			s.connected = false
 		case 3:
 			time.Sleep(time.Duration(w.rng.IntN(200)) * time.Second)
@@ -542,11 +553,19 @@ func (w *walk) check() {
 			}
 		}
 		state, in := s.State(), w.input(name)
-		require.Equal(w, []any{s.connected, rows, len(s.rejected) + s.unnamed, len(s.held), s.input},
+		require.Equal(w, []any{s.connected, rows, len(s.rejected) + s.unnamed + s.reported, len(s.held), s.input},
 			[]any{state.Connected, state.Rows, state.Rejected, state.Held, state.Input}, "source %s", name)
 		require.Equal(w, []any{s.connected, state.Since, state.Rejected, state.Held, s.input, state.Output},
 			[]any{in.Connected, in.Since, in.Rejected, in.Held, in.Input, in.Output}, "source %s", name)
 		require.LessOrEqual(w, state.Output, w.env.revision())
 		require.NotEqual(w, s.listed, slices.Contains(pending, name))
+		before := ""
+		for line := range strings.Lines(s.log.String()) {
+			if _, said, is := strings.Cut(line, `msg="source `); is {
+				now, _, _ := strings.Cut(said, `"`)
+				require.NotEqual(w, before, now, "one line for a change of the connection")
+				before = now
+			}
+		}
 	}
 }

@@ -241,7 +241,7 @@ func TestRowsThatAReplacedServerDoesNotHaveAreHeld(t *testing.T) {
 	f.requireRows("a/1=x", "b/2=x")
 	m.put("a", "1=y")
 	f.requireRows("a/1=y", "b/2=x")
-	// It takes two bookmarks, which the server sends every minute.
+	// It takes 90 seconds, and then a bookmark, which the server sends every minute.
 	f.requireRows("a/1=y")
 	require.NotContains(t, fmt.Sprint(f.input().Problems().First), "are held")
 }

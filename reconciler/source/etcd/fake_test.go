@@ -26,7 +26,11 @@ type fakeServer struct {
 
 	mu       sync.Mutex
 	away     bool
+	cluster  uint64
 	identity string
+	// watched is the server that watches are on; nil for this one. paged is called after each page; nil for nothing.
+	watched *fakeServer
+	paged   func()
 	// stores is the number of stores that were replaced.
 	stores, revision, compacted int64
 	keys                        map[string]*mvccpb.KeyValue // without the prefix
@@ -48,7 +52,7 @@ type fakeWatch struct {
 var errAway = errors.New("the server is away")
 
 func newFakeServer(delay func() time.Duration) *fakeServer {
-	f := &fakeServer{delay: delay, watches: map[*fakeWatch]struct{}{}}
+	f := &fakeServer{cluster: 1, delay: delay, watches: map[*fakeWatch]struct{}{}}
 	f.replace()
 	return f
 }
@@ -60,6 +64,24 @@ func (f *fakeServer) replace() {
 	defer f.mu.Unlock()
 	f.stores++
 	f.identity, f.revision, f.compacted, f.keys, f.history = "", 1, 0, map[string]*mvccpb.KeyValue{}, nil
+}
+
+// backup returns what restore puts in the place of the store, of which watches do not tell.
+func (f *fakeServer) backup() (restore func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	revision, keys := f.revision, maps.Clone(f.keys)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.revision, f.compacted, f.keys, f.history = revision, revision, maps.Clone(keys), nil
+	}
+}
+
+func (f *fakeServer) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
 }
 
 // cut ends all watches.
@@ -164,11 +186,16 @@ func (f *fakeServer) do(ctx context.Context, op clientv3.Op) (none clientv3.OpRe
 		})
 	}
 	done.Header = f.header()
+	if after := f.paged; after != nil && len(cmps) == 0 {
+		f.mu.Unlock()
+		after()
+		f.mu.Lock()
+	}
 	return (*clientv3.TxnResponse)(done).OpResponse(), nil
 }
 
 func (f *fakeServer) header() *etcdserverpb.ResponseHeader {
-	return &etcdserverpb.ResponseHeader{ClusterId: 1, RaftTerm: 1, Revision: f.revision}
+	return &etcdserverpb.ResponseHeader{ClusterId: f.cluster, RaftTerm: 1, Revision: f.revision}
 }
 
 // read returns the identity, or a page of the prefix.
@@ -197,6 +224,12 @@ func (f *fakeServer) watch(ctx context.Context, from int64) (*watch, error) {
 		return nil, fmt.Errorf("opening a watch: %w", err)
 	}
 	f.mu.Lock()
+	other := f.watched
+	f.mu.Unlock()
+	if other != nil {
+		return other.watch(ctx, from)
+	}
+	f.mu.Lock()
 	defer f.mu.Unlock()
 	if from == 0 {
 		from = f.revision + 1
@@ -208,7 +241,7 @@ func (f *fakeServer) watch(ctx context.Context, from int64) (*watch, error) {
 	} else {
 		f.watches[s] = struct{}{}
 	}
-	w := &watch{stream: s, cancel: cancel, at: from - 1, news: make(chan news, maxAhead)}
+	w := &watch{stream: s, cancel: cancel, at: from - 1, cluster: f.cluster, news: make(chan news, maxAhead)}
 	s.wake()
 	go s.run(ctx, w)
 	return w, nil

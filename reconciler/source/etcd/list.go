@@ -59,16 +59,19 @@ func (s *Source[Obj]) startList(ctx context.Context, why string, same bool, quie
 	s.cfg.Log.Info("Listing", "prefix", s.cfg.Prefix, "why", why)
 	l := &list{from: s.revision, same: same, quiet: quiet, gone: map[string]int64{}, read: make(chan struct{})}
 	s.list = l
-	store := s.following
+	store, seen := s.following, s.seen
+	seen.Revision = max(seen.Revision, s.revision)
 	go func() {
 		defer close(l.read)
-		l.kvs, l.err = s.readAll(ctx, store)
+		l.kvs, l.err = s.readAll(ctx, store, &seen)
 	}()
 }
 
 // readAll reads the prefix in pages. Each page is read together with the identity: another store may have taken
-// the place of the first one.
-func (s *Source[Obj]) readAll(ctx context.Context, store string) (kvs []*mvccpb.KeyValue, err error) {
+// the place of the first one, or a backup of it, which went back. seen is the header of an answer of the store.
+func (s *Source[Obj]) readAll(
+	ctx context.Context, store string, seen *etcdserverpb.ResponseHeader,
+) (kvs []*mvccpb.KeyValue, err error) {
 	size := cmp.Or(s.page, s.cfg.PageSize)
 	defer func() { s.page = size }()
 	end := clientv3.GetPrefixRangeEnd(s.cfg.Prefix)
@@ -88,10 +91,12 @@ func (s *Source[Obj]) readAll(ctx context.Context, store string) (kvs []*mvccpb.
 		case time.Since(began) < s.cfg.Check/4:
 			size = min(2*size, s.cfg.PageSize)
 		}
-		responses := page.Txn().Responses
-		if identity := responses[0].GetResponseRange().Kvs; len(identity) == 0 || string(identity[0].Value) != store {
+		responses, header := page.Txn().Responses, page.Txn().Header
+		if identity := responses[0].GetResponseRange().Kvs; len(identity) == 0 || string(identity[0].Value) != store ||
+			header.ClusterId != seen.ClusterId || header.Revision < seen.Revision {
 			return nil, errors.New("the store was replaced while it was read")
 		}
+		seen = header
 		keys := responses[1].GetResponseRange()
 		kvs = append(kvs, keys.Kvs...)
 		if !keys.More || len(keys.Kvs) == 0 {

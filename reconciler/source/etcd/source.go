@@ -314,6 +314,9 @@ func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
 		if err == nil {
 			// The comparison comes after the watch: a store that is replaced later ends the connection.
 			if err = s.compare(ctx); err == nil {
+				err = w.isOf(&s.seen)
+			}
+			if err == nil {
 				s.cfg.Sink.Connected()
 				return w, nil
 			}
@@ -336,6 +339,10 @@ func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
 		w, err = s.server.watch(ctx, header.Revision+1)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := w.isOf(header); err != nil {
+		w.close()
 		return nil, err
 	}
 	known, _ := s.current()

@@ -22,8 +22,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
-// walk is a random walk of a store, which is replaced and filled slowly, whose keys turn bad or share rows, and whose
-// connection breaks. A source follows it.
+// walk is a random walk of a store, which is replaced and filled slowly, or goes back to a backup, whose keys turn bad or
+// share rows, and whose connection breaks, or is to a member of another cluster. A source follows it.
 type walk struct {
 	*following
 	rng *rand.Rand
@@ -37,6 +37,8 @@ type walk struct {
 	changed    time.Time
 	calm       bool
 	allowEmpty bool
+	// other is the store of another cluster.
+	other *fakeServer
 }
 
 func TestTableEqualsTheStoreInARandomWalk(t *testing.T) {
@@ -66,6 +68,11 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		to.AllowEmpty = w.allowEmpty
 	})
 	w.changed = time.Now()
+	w.other = newFakeServer(delay)
+	w.other.cluster = 2
+	for range 1000 {
+		w.other.write(map[string]string{"a": "other/1"})
+	}
 	return w
 }
 
@@ -136,17 +143,23 @@ func (w *walk) walk() {
 		case n < 15:
 			w.note("cut")
 			w.cut()
+		case n < 16 && w.rng.IntN(3) == 0:
+			w.goBack()
+		case n < 16 && w.rng.IntN(3) == 0:
+			w.note("another member")
+			w.set(func() { w.watched = w.other })
+			w.cut()
 		case n < 16:
 			w.note("compact")
 			w.compact()
 		case n < 17:
 			away := w.rng.IntN(2) == 0
 			w.note("away", away)
-			w.setAway(away)
+			w.away(away)
 		case n < 18 && w.rng.IntN(2) == 0:
 			w.load()
 		case n < 18:
-			w.setAway(false)
+			w.away(false)
 			w.note("settle")
 			w.wait(5 * check)
 			w.settled()
@@ -156,15 +169,39 @@ func (w *walk) walk() {
 		w.wait(time.Duration(w.rng.Int64N(int64(check * 2 / 3))))
 		w.check()
 	}
-	w.setAway(false)
+	w.away(false)
 	w.wait(10 * check)
 	w.settled()
+}
+
+// away has the server go away, or come back.
+func (w *walk) away(away bool) {
+	w.setAway(away)
+	w.set(func() { w.watched = nil })
+}
+
+// goBack brings the store back to what it was some changes before. It has the same identity, and the source compares it
+// before it has passed the revisions that the source has seen. A connection may not tell.
+func (w *walk) goBack() {
+	w.away(false)
+	restore := w.backup()
+	for range 1 + w.rng.IntN(3) {
+		w.put()
+		w.wait(time.Duration(w.rng.Int64N(int64(check))))
+	}
+	w.held, w.calm, w.changed = w.rows(), false, time.Now()
+	w.note("back to a backup")
+	restore()
+	if w.rng.IntN(2) == 0 {
+		w.cut()
+	}
+	w.wait(4 * check)
 }
 
 // load waits until what the store has now is in the table. It takes no longer than a new connection, with a list, if the
 // server is there.
 func (w *walk) load() {
-	w.setAway(false)
+	w.away(false)
 	w.note("load")
 	ctx, cancel := context.WithTimeout(w.Context(), 5*check)
 	defer cancel()

@@ -32,8 +32,10 @@ type news struct {
 type watch struct {
 	stream etcdserverpb.Watch_WatchClient
 	cancel context.CancelFunc
-	// at is the revision of the store after which the watch began.
-	at int64
+	// at is the revision of the store after which the watch began, and cluster the ID of its cluster; zero if a proxy does
+	// not say it.
+	at      int64
+	cluster uint64
 	// news is closed when the watch has ended. err is the reason; it is read after that.
 	news chan news
 	err  error
@@ -80,11 +82,20 @@ func (w *watch) begin(ctx context.Context, client *clientv3.Client, prefix strin
 	if !created.Created {
 		return errors.New("etcd has not confirmed the watch")
 	}
-	w.at = from - 1
+	w.at, w.cluster = from-1, created.Header.GetClusterId()
 	if from == 0 {
 		w.at = created.Header.GetRevision()
 	}
 	return canceled(created)
+}
+
+// isOf returns an error if the watch is one of another cluster than an answer with this header: the members that a client
+// knows may be of two.
+func (w *watch) isOf(header *etcdserverpb.ResponseHeader) error {
+	if w.cluster != 0 && w.cluster != header.ClusterId {
+		return fmt.Errorf("the watch is on a member of another cluster, %x, not %x", w.cluster, header.ClusterId)
+	}
+	return nil
 }
 
 // requestProgress asks for a notification of progress. etcd sends none while the watch lags behind. If

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,12 +34,11 @@ func TestRowsOfAnotherClusterThatIsEmptyStayHeldWhenItIsListedAgain(t *testing.T
 		e.pass(5 * time.Second)
 		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
 		for range 5 {
-			e.server.bookmark()
+			e.beCalm()
 			e.requireRows("1=x")
 		}
 		e.server.put("b", "2=x")
-		e.server.bookmark()
-		e.server.bookmark()
+		e.beCalm()
 		e.requireRows("2=x")
 		// From now on it is the cluster.
 		e.server.cut(watch.Event{})
@@ -58,8 +58,7 @@ func TestAStoreThatWasRestoredEmptyRemovesNothing(t *testing.T) {
 		e.pass(5 * time.Second)
 		for range 3 {
 			require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
-			e.server.bookmark()
-			e.server.bookmark()
+			e.beCalm()
 			e.requireRows("1=x", "2=x")
 		}
 	})
@@ -322,14 +321,18 @@ func TestAHoldEndsThoughObjectsChangeAllTheTime(t *testing.T) {
 		e.server.put("b", "2=0")
 		e.pass(5 * time.Second)
 		e.requireRows("1=x", "2=0")
-		e.server.bookmark()
+		e.pass(calm - 10*time.Second)
 		e.server.put("new", "3=x") // it is being filled
+		e.pass(20 * time.Second)
 		e.server.bookmark()
 		e.requireRows("1=x", "2=0", "3=x")
-		e.server.put("b", "2=1")
-		e.requireRows("1=x", "2=1", "3=x")
+		for i := range 9 {
+			e.server.put("b", fmt.Sprint("2=", i))
+			e.pass(10 * time.Second)
+			e.requireRows("1=x", fmt.Sprint("2=", i), "3=x")
+		}
 		e.server.bookmark()
-		e.requireRows("2=1", "3=x")
+		e.requireRows("2=8", "3=x")
 		require.EqualValues(e, e.server.at, e.input().Input)
 	})
 }
@@ -643,5 +646,312 @@ func TestARightToReadTheClusterThatComesDuringAListIsNoTrouble(t *testing.T) {
 		require.Empty(t, e.input().Problems().First)
 		require.Equal(t, 1, strings.Count(e.log.String(), "source connected"))
 		require.NotContains(t, e.log.String(), "source disconnected")
+	})
+}
+
+// Several API servers behind one address: one does not know of the right yet, or any more.
+func TestARightToReadTheClusterThatComesAndGoesIsNoTrouble(t *testing.T) {
+	for name, may := range map[string]func(asked int) bool{
+		"it goes during a list":              func(asked int) bool { return asked == 1 },
+		"it comes after a list":              func(asked int) bool { return asked > 2 },
+		"it goes after a list":               func(asked int) bool { return asked <= 2 },
+		"every second server knows of it":    func(asked int) bool { return asked%2 == 0 },
+		"every second server, from a second": func(asked int) bool { return asked%2 == 1 },
+		"two of three":                       func(asked int) bool { return asked%3 > 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+				e.server.put("a", "1=1")
+				asked := 0
+				e.server.fail = func(what string) error {
+					if what != "cluster" {
+						return nil
+					}
+					if asked++; may(asked) {
+						return nil
+					}
+					return errUnnamed
+				}
+			}, func(e *env) {
+				e.requireRows("1=1")
+				for i := range 10 {
+					e.pass(10 * time.Second)
+					e.server.cut(watch.Event{})
+					e.server.put("a", fmt.Sprint("1=", i))
+					e.pass(2 * time.Second)
+					e.requireRows(fmt.Sprint("1=", i))
+				}
+				require.NoError(e, e.source.Loaded(e.Context()))
+				require.Equal(e, 1, strings.Count(e.log.String(), "source connected"), e.log)
+				require.NotContains(e, e.log.String(), "source disconnected")
+				require.Len(e, e.server.times("stream"), 2, "at first, and for Loaded")
+				require.Less(e, len(e.server.times("cluster")), 20)
+			})
+		})
+	}
+}
+
+// The list was read without the right to know the cluster. With it, the first watch after that knows it.
+func TestAfterTheRightHasComeAnotherClusterIsNoticed(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+		e.server.setFail(always(errUnnamed, "cluster"))
+	}, func(e *env) {
+		e.requireRows("1=x", "2=x")
+		e.server.setFail(nil)
+		e.server.cut(watch.Event{})
+		e.pass(2 * time.Second)
+		e.server.bookmark()
+		synctest.Wait()
+		require.Zero(e, e.input().Rejected)
+		e.server.replace("two", 100)
+		e.server.put("a", "1=y")
+		e.pass(5 * time.Second)
+		e.requireRows("1=y", "2=x")
+		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
+	})
+}
+
+// The cluster was known before a list that was read without the right.
+func TestAfterAListWithoutTheRightAnotherClusterIsNoticed(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.pass(5 * time.Second)
+		e.server.setFail(always(errUnnamed, "cluster"))
+		require.NoError(e, e.source.Loaded(e.Context()))
+		e.pass(5 * time.Second)
+		e.server.set(func() { e.server.uid = "two"; delete(e.server.objects, "a") })
+		e.server.setFail(nil)
+		e.server.cut(watch.Event{})
+		e.pass(5 * time.Second)
+		e.requireRows("1=x", "2=x")
+		require.Contains(e, fmt.Sprint(e.input().Problems().First), "are held")
+		require.Contains(e, e.log.String(), "the UID of kube-system is two, before one")
+	})
+}
+
+// What was listed in between may be of another cluster, which does not give the right.
+func TestAnEmptyListWhileTheRightGoesIsNotBelieved(t *testing.T) {
+	for _, goes := range []bool{true, false} {
+		t.Run(fmt.Sprintf("it goes: %t", goes), func(t *testing.T) {
+			run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) { e.server.put("a", "1=x") }, func(e *env) {
+				e.requireRows("1=x")
+				asked := 0
+				e.server.setFail(func(what string) error {
+					if what != "cluster" {
+						return nil
+					}
+					if asked++; goes == (asked > 1) {
+						return errUnnamed
+					}
+					return nil
+				})
+				e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("old").ErrStatus})
+				e.server.set(func() { clear(e.server.objects) })
+				e.pass(5 * time.Second)
+				require.Equal(e, 2, asked)
+				e.requireRows("1=x")
+			})
+		})
+	}
+}
+
+// A server that takes the place of another one makes kube-system some time after its start.
+func TestAServerThatHasNoNamespacesYetIsNoCluster(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.requireRows("1=x", "2=x")
+		e.server.replace("two", 100)
+		e.server.put("b", "2=y")
+		e.server.setFail(always(errNoNamespace, "cluster"))
+		e.pass(time.Minute)
+		e.requireRows("1=x", "2=x")
+		require.ErrorContains(e, e.sink.State().Err, `the namespace kube-system: namespaces "kube-system" not found`)
+		e.server.setFail(nil)
+		e.pass(time.Minute)
+		e.requireRows("1=x", "2=y")
+		e.beCalm()
+		e.requireRows("2=y")
+	})
+}
+
+// A readiness probe asks all the time whether all is loaded. Then no watch lasts until a bookmark comes.
+func TestAHoldEndsThoughLoadedIsCalledAllTheTime(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.server.replace("two", 100)
+		e.server.put("b", "2=y")
+		e.pass(5 * time.Second)
+		held := func(d time.Duration, rows ...string) {
+			for range d / (10 * time.Second) {
+				e.pass(10 * time.Second)
+				require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
+				e.requireRows(rows...)
+			}
+		}
+		held(calm-20*time.Second, "1=x", "2=y")
+		// A list shows what is new, too.
+		e.server.set(func() { clear(e.server.watches) })
+		e.server.put("c", "3=x")
+		held(calm-10*time.Second, "1=x", "2=y", "3=x")
+		e.pass(20 * time.Second)
+		require.NoError(e, e.source.Loaded(e.Context()))
+		e.requireRows("2=y", "3=x")
+	})
+}
+
+// The server sends no bookmarks for a kind that it has no cache of: a quiet one is listed every few minutes.
+func TestAHoldEndsWithoutBookmarks(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+	}, func(e *env) {
+		e.server.replace("two", 100)
+		e.server.put("b", "2=y")
+		e.pass(calm)
+		e.requireRows("1=x", "2=y")
+		e.pass(2*silence + 10*time.Second)
+		e.requireRows("2=y")
+		require.NoError(e, e.source.Loaded(e.Context()))
+	})
+}
+
+// The rows are from a source before this one, which may have followed another cluster.
+func TestAnEmptyFirstListIsNotBelievedWhenItIsListedAgain(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, &row{"1", "x", "a"})
+		require.NoError(e, err)
+		wtxn.Commit()
+	}, func(e *env) {
+		for range 3 {
+			e.requireRows("1=x")
+			require.ErrorIs(e, e.source.Loaded(e.Context()), source.ErrEmpty)
+			e.server.bookmark()
+		}
+		e.server.put("b", "2=x")
+		e.requireRows("2=x")
+		e.server.remove("b")
+		e.requireRows()
+		require.NoError(e, e.source.Loaded(e.Context()))
+	})
+}
+
+func TestAFunctionThatHasHungDuringAListIsNoConnection(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			time.Sleep(guard.LongAfter + time.Second)
+			return rowsOf(o)
+		}
+		e.server.slow = 10 * time.Second
+		for i := range 5 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("o%d=x", i))
+		}
+	}, func(e *env) {
+		for initialized := false; !initialized; initialized, _ = e.table.Initialized(e.db.ReadTxn()) {
+			require.False(e, e.sink.State().Connected, "the list is not through")
+			e.pass(time.Second)
+		}
+		require.True(e, e.sink.State().Connected)
+		require.Equal(e, 1, strings.Count(e.log.String(), "source connected"))
+	})
+}
+
+// The store of the server went back to before the first page, so that it cannot read the next one at its version.
+func TestAPageThatIsNeverAnsweredEndsTheList(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		for i := range 10 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+		}
+		lists := 0
+		e.server.setFail(func(what string) error {
+			switch {
+			case what == "stream":
+				return errStream
+			case what == "list":
+				lists++
+			case what == "continue" && lists == 1:
+				return apierrors.NewInternalError(errors.New("etcdserver: mvcc: required revision is a future revision"))
+			}
+			return nil
+		})
+	}, func(e *env) {
+		e.pass(time.Second)
+		require.ErrorContains(e, e.sink.State().Err, "future revision")
+		e.pass(2 * time.Minute)
+		e.requireRows(e.model()...)
+		require.True(e, e.sink.State().Connected)
+		require.Len(e, e.server.times("list"), 2)
+	})
+}
+
+// What is asked again after a second answers. The list goes on.
+func TestAPageThatIsRefusedForAWhileIsAskedForAgain(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		for i := range 10 {
+			e.server.put(fmt.Sprint("o", i), fmt.Sprintf("%d=x", i))
+		}
+		asked := 0
+		e.server.setFail(func(what string) error {
+			if asked++; what == "continue" && asked%4 > 0 {
+				return apierrors.NewTooManyRequests("slow down", 0)
+			}
+			return always(errStream, "stream")(what)
+		})
+	}, func(e *env) {
+		e.pass(170 * time.Second) // less than a silence
+		e.requireRows(e.model()...)
+		require.Len(e, e.server.times("list"), 1)
+	})
+}
+
+// The wait is an hour. When the source runs again, it asks at once.
+func TestAStopDoesNotWaitForTheTimeThatTheServerAsksFor(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.setFail(always(apierrors.NewTooManyRequests("slow down", 3600), "stream"))
+	}, func(e *env) {
+		e.pass(time.Minute)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		require.ErrorContains(e, e.source.Loaded(ctx), "slow down")
+		began := time.Now()
+		e.stop()
+		require.Zero(e, time.Since(began))
+		require.Len(e, e.server.times("stream"), 1)
+		e.server.setFail(nil)
+		e.start()
+		e.pass(time.Second)
+		require.True(e, e.sink.State().Connected)
+	})
+}
+
+func TestVersionsMayBeLargeNumbers(t *testing.T) {
+	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+		e.server.at = math.MaxUint64 - 20
+		e.server.put("a", "1=x")
+	}, func(e *env) {
+		at, objects := e.server.snapshot()
+		for i := range 5 {
+			e.server.put("a", fmt.Sprint("1=", i))
+			e.server.cut(watch.Event{})
+			e.pass(2 * time.Second)
+			e.requireRows(fmt.Sprint("1=", i))
+			require.Equal(e, e.server.at, e.input().Input)
+		}
+		require.Len(e, e.server.times("stream"), 1)
+		e.server.put("b", "2=x")
+		e.requireRows("1=4", "2=x")
+		e.server.restore(at, objects)
+		e.pass(5 * time.Second)
+		e.requireRows("1=x", "2=x") // 2 is held
+		e.beCalm()
+		e.requireRows("1=x")
 	})
 }

@@ -20,8 +20,8 @@
 //     others, and the next one gets the row when the first gives it up.
 //   - The cluster is known by the UID of the namespace kube-system. If another one, or one that was restored, answers in
 //     its place, rows that it does not have are held: it may not be filled yet. Meanwhile each change is applied, and
-//     Input stays. The hold ends at the second bookmark after the last new object, in about two minutes, and, unless the
-//     sink has AllowEmpty, only if a row is left. In a cluster that is the same an empty list is believed. Bound what a list
+//     Input stays. The hold ends at a bookmark or list when no object was new for 90 s, and, unless the sink has
+//     AllowEmpty, only if a row is left. In a cluster that is the same an empty list is believed. Bound what a list
 //     deletes with [source.Config].MaxDeletions.
 //
 // # What it needs

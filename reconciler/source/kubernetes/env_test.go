@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
@@ -32,6 +33,12 @@ type row struct{ Key, Value, Object string }
 
 func (*row) TableHeader() []string { return []string{"Key", "Value", "Object"} }
 func (r *row) TableRow() []string  { return []string{r.Key, r.Value, r.Object} }
+
+// The Reflector looks at run time which of these a store is.
+var (
+	_ cache.TransformingStore      = store[object, any]{}
+	_ cache.ReflectorBookmarkStore = store[object, any]{}
+)
 
 type fakeSource = Source[*corev1.ConfigMap, *row]
 type fakeConfig = Config[*corev1.ConfigMap, *row]
@@ -131,6 +138,13 @@ func (e *env) requireRows(rows ...string) {
 // pass lets time pass.
 func (e *env) pass(d time.Duration) {
 	time.Sleep(d)
+	synctest.Wait()
+}
+
+// beCalm lets the time pass after which a hold ends, and then sends a bookmark.
+func (e *env) beCalm() {
+	e.pass(calm)
+	e.server.bookmark()
 	synctest.Wait()
 }
 

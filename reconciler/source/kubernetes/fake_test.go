@@ -102,6 +102,20 @@ func (f *fakeServer) other() {
 	f.at++
 }
 
+// bad returns the names of the objects for which the function panics.
+func (f *fakeServer) bad() map[string]*corev1.ConfigMap {
+	_, objects := f.snapshot()
+	maps.DeleteFunc(objects, func(_ string, o *corev1.ConfigMap) bool { return o.Data["rows"] != "panic" })
+	return objects
+}
+
+// now returns the version.
+func (f *fakeServer) now() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at
+}
+
 func (f *fakeServer) tell(e watch.Event) {
 	f.history = append(f.history, e)
 	for w := range f.watches {
@@ -361,10 +375,11 @@ func (w *fakeWatch) end() {
 
 // refused is the error of a server that is away, throttled and forbidden those of one that refuses.
 var (
-	errRefused   = errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
-	errForbidden = apierrors.NewForbidden(configMaps, "", errors.New(`the user "agent" cannot list resource "configmaps" in API group ""`))
-	errUnnamed   = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no right"))
-	errStream    = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	errRefused     = errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
+	errForbidden   = apierrors.NewForbidden(configMaps, "", errors.New(`the user "agent" cannot list resource "configmaps" in API group ""`))
+	errUnnamed     = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no right"))
+	errNoNamespace = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "kube-system")
+	errStream      = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 )
 
 // always returns a function that fails what is named, or everything.

@@ -28,10 +28,8 @@ type server interface {
 	// list and watch are as a Reflector needs them. A watch whose connection fails may be one that ends at once.
 	list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	// cluster returns the UID of the namespace kube-system.
-	cluster(ctx context.Context) (uid string, err error)
-	// version returns the resource version that the kind has now.
-	version(ctx context.Context) (string, error)
+	cluster(ctx context.Context) (uid string, err error) // that of the namespace kube-system
+	version(ctx context.Context) (string, error)         // the resource version that the kind has now
 }
 
 // client is a server behind a connection.
@@ -76,9 +74,7 @@ func newClient[Kind object, Obj any](c *Config[Kind, Obj]) (*client, error) {
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	c.Resource = cmp.Or(c.Resource, plural.Resource)
 	_, protobuf := any(example).(interface{ Unmarshal([]byte) error })
-	return &client{
-		rest: asks, resource: c.Resource, namespace: c.Namespace, labels: c.Labels, fields: c.Fields, protobuf: protobuf,
-	}, nil
+	return &client{asks, c.Resource, c.Namespace, c.Labels, c.Fields, protobuf}, nil
 }
 
 // get begins a request. A retry is the source's, which tells of it.
@@ -108,13 +104,12 @@ func (c *client) version(ctx context.Context) (string, error) {
 }
 
 // metadata returns the metadata of an answer.
-func metadata(ctx context.Context, r *rest.Request) (found metav1.ObjectMeta, err error) {
+func metadata(ctx context.Context, r *rest.Request) (found metav1.PartialObjectMetadata, err error) {
 	answer := r.SetHeader("Accept", runtime.ContentTypeJSON).Timeout(answerTimeout).Do(ctx)
 	if err := answer.Error(); err != nil {
 		return found, err
 	}
-	var read metav1.PartialObjectMetadata
 	text, _ := answer.Raw() // its error is the same
-	err = json.Unmarshal(text, &read)
-	return read.ObjectMeta, err
+	err = json.Unmarshal(text, &found)
+	return found, err
 }

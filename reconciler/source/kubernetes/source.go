@@ -37,6 +37,8 @@ const (
 	atOnce = time.Second
 	// maxLag bounds the time for which changes wait for those that came with them.
 	maxLag = 2 * time.Second
+	// calm is for how long no object may be new before a hold ends.
+	calm = 90 * time.Second
 )
 
 var errSilent = fmt.Errorf("nothing has come for %s, not even a bookmark", silence)
@@ -50,8 +52,7 @@ type Source[Kind object, Obj any] struct {
 	runs      atomic.Bool // Run does
 	// asking has an element while a list is asked for, which the Reflector does on a goroutine that it does not wait for.
 	asking chan struct{}
-	// lists takes the calls of Loaded.
-	lists chan chan<- error
+	lists  chan chan<- error // takes the calls of Loaded
 
 	// The following belong to the goroutine that asks the server, that of Run or of a list: one at a time does.
 
@@ -79,9 +80,9 @@ type Source[Kind object, Obj any] struct {
 	at               uint64
 	same             bool
 	// former are objects of another cluster, or of an earlier state of it, that are not in this one: their rows are held.
-	// quiet is the number of bookmarks since the last object was added.
+	// added is when the last object was new, or another cluster.
 	former map[string]struct{}
-	quiet  int
+	added  time.Time
 	// bookmarks reports whether the server sends any: it does not for a kind that it has no cache of, such as events.
 	bookmarks bool
 	// full reports whether the table has everything up to the version included, but for what was read since.
@@ -113,8 +114,8 @@ func newSource[Kind object, Obj any](cfg Config[Kind, Obj], server server) *Sour
 		backoff: backoff.Exponential{
 			Min: cfg.Backoff, Max: 30 * cfg.Backoff, Jitter: 1, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		},
-		wants: claims.New[struct{}, Obj](), gone: map[string]Obj{}, bad: problems.New(), shared: problems.New(),
-		former: map[string]struct{}{},
+		wants: claims.New[struct{}, Obj](), gone: map[string]Obj{}, former: map[string]struct{}{},
+		bad: problems.New(), shared: problems.New(),
 	}
 	// The source tells of errors, and waits where it asks: the Reflector need not.
 	s.reflector = cache.NewReflectorWithOptions(
@@ -179,7 +180,9 @@ func (s *Source[Kind, Obj]) list(ctx context.Context, opts metav1.ListOptions) (
 	s.asking <- struct{}{}
 	defer func() { <-s.asking }()
 	opts.ResourceVersion = "" // what the server has now
-	err = s.try(ctx, "listing", isExpired, opts.Continue == "", func() error {
+	tries := 0                // of a page: another server, or one that was restored, may never take the token of it
+	isAnswer := func(err error) bool { tries++; return isExpired(err) || opts.Continue != "" && tries > 4 }
+	err = s.try(ctx, "listing", isAnswer, opts.Continue == "", func() error {
 		list, err = s.server.list(ctx, opts)
 		return err
 	})
@@ -246,12 +249,14 @@ func (s *Source[Kind, Obj]) try(
 		if err == nil {
 			// It comes after the answer: a server that is replaced later ends the connection of a watch.
 			uid, failed := s.identify(ctx)
-			if begins && s.found == "" && uid != "" { // the right to read the UID has just come
-				s.pause = s.backoff.Delay(1)
-				continue
-			}
-			if err = failed; err == nil && uid != s.found {
-				err = apierrors.NewResourceExpired(fmt.Sprintf("the UID of kube-system is %q, before %q", uid, s.found))
+			switch err = failed; {
+			case err != nil || uid == s.found || uid == "" && !begins:
+			case begins && (uid == "" || s.found == ""):
+				s.found = "" // the right to read it has come or gone: what was listed may be of any cluster
+			case cmp.Or(s.found, s.cluster, uid) != uid:
+				err = apierrors.NewResourceExpired("the UID of kube-system is " + uid + ", before " + cmp.Or(s.found, s.cluster))
+			default:
+				s.found = uid
 			}
 		}
 		if err == nil || ctx.Err() != nil || isAnswer(err) {
@@ -286,7 +291,7 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 			s.waits = append(s.waits, w.wait)
 		}
 		if len(s.wants.Dirty) > 0 {
-			s.write()
+			s.write(false)
 		}
 		silent := w.err == errSilent
 		if s.failures++; !w.early && !silent {
@@ -312,10 +317,10 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// identify returns the UID of the cluster that answers, empty if it may not be read.
+// identify returns the UID of the cluster that answers, empty if it may not be read, or if no cluster had one before.
 func (s *Source[Kind, Obj]) identify(ctx context.Context) (uid string, err error) {
 	uid, err = s.server.cluster(ctx)
-	if s.unnamed = err; err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+	if s.unnamed = err; err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && s.cluster == "" {
 		return uid, nil
 	}
 	return "", fmt.Errorf("the namespace kube-system: %w", err)

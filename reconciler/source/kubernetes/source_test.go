@@ -425,7 +425,7 @@ func TestRowsThatAnotherClusterDoesNotHaveAreHeld(t *testing.T) {
 		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
 
 		// It is filled: each change is applied, also of a row that is held.
-		e.server.bookmark()
+		e.pass(calm)
 		e.server.put("new", "1=y,9=y")
 		e.requireRows("1=y", "2=x", "3=x", "9=y")
 		e.server.bookmark()
@@ -445,10 +445,10 @@ func TestRowsThatAnotherClusterDoesNotHaveAreHeld(t *testing.T) {
 		e.pass(5 * time.Second)
 		e.requireRows("1=y", "2=x", "3=y", "9=y")
 
-		// It was quiet between two bookmarks.
+		// No object was new for a while.
 		e.server.bookmark()
 		e.requireRows("1=y", "2=x", "3=y", "9=y")
-		e.server.bookmark()
+		e.beCalm()
 		e.requireRows("1=y", "3=y", "9=y")
 		require.EqualValues(e, e.server.at, e.input().Input)
 		require.Zero(e, e.input().Rejected)
@@ -463,15 +463,14 @@ func TestAnotherClusterThatIsEmptyRemovesNothing(t *testing.T) {
 		e.server.replace("two", 100)
 		e.pass(5 * time.Second)
 		for range 10 {
-			e.server.bookmark()
+			e.beCalm()
 			e.requireRows("1=x")
 		}
 		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
 		require.Contains(e, e.input().Problems().First[0], "are held")
 		e.server.put("b", "2=x")
 		e.requireRows("1=x", "2=x")
-		e.server.bookmark()
-		e.server.bookmark()
+		e.beCalm()
 		e.requireRows("2=x")
 	})
 }
@@ -498,8 +497,7 @@ func TestAServerThatWasRestoredIsListedAgain(t *testing.T) {
 				e.server.put("b", "2=z")
 				e.pass(5 * time.Second)
 				e.requireRows("1=x", "2=z", "3=y") // 3 is held
-				e.server.bookmark()
-				e.server.bookmark()
+				e.beCalm()
 				e.requireRows("1=x", "2=z")
 				require.EqualValues(e, e.server.at, e.input().Input)
 				e.server.put("c", "3=z")
@@ -530,12 +528,14 @@ func TestWithoutTheRightToKnowTheClusterAnEmptyListIsNotBelieved(t *testing.T) {
 		message := e.health.History()[len(e.health.History())-1]
 		require.Contains(e, message, "an empty list was refused")
 
-		// With the right, the cluster is known from the next list on.
+		// With the right, the cluster is known from the next watch on.
 		e.server.setFail(nil)
 		e.server.put("b", "2=x")
 		e.requireRows("2=x")
 		e.server.cut(watch.Event{})
 		e.pass(5 * time.Second)
+		e.server.bookmark()
+		synctest.Wait()
 		require.Zero(e, e.input().Rejected)
 	})
 }

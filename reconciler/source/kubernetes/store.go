@@ -5,7 +5,6 @@ package kubernetes
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -26,9 +25,6 @@ import (
 // store is where the Reflector puts what it has read. Its goroutine is that of Run.
 type store[Kind object, Obj any] struct{ *Source[Kind, Obj] }
 
-var _ cache.TransformingStore = store[object, any]{}
-var _ cache.ReflectorBookmarkStore = store[object, any]{}
-
 // item is what is kept of an object. The Reflector knows it by its name, while a list streams.
 type item[Obj any] struct {
 	metav1.ObjectMeta
@@ -45,7 +41,7 @@ func (s store[Kind, Obj]) Transformer() cache.TransformFunc {
 
 // Add takes an object that is new, and Update one that has changed.
 func (s store[Kind, Obj]) Add(obj any) error {
-	s.quiet = 0
+	s.added = time.Now()
 	return s.Update(obj)
 }
 func (s store[Kind, Obj]) Update(obj any) error {
@@ -63,12 +59,10 @@ func (s store[Kind, Obj]) Resync() error { return nil }
 func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 	err := s.reach(obj.(Kind).GetResourceVersion())
 	s.failures = 0
-	if s.behind.IsZero() {
-		s.behind = time.Now()
-	}
+	s.behind = cmp.Or(s.behind, time.Now())
 	take(obj.(Kind))
 	if len(s.stream.events) == 0 || time.Since(s.behind) > maxLag {
-		s.write()
+		s.write(false)
 	}
 	return err
 }
@@ -76,8 +70,8 @@ func (s store[Kind, Obj]) event(obj any, take func(Kind)) error {
 // Bookmark takes the version that the watch has reached without a change.
 func (s store[Kind, Obj]) Bookmark(version string) error {
 	err := s.reach(version)
-	s.quiet, s.failures, s.bookmarks = s.quiet+1, 0, true
-	s.write()
+	s.failures, s.bookmarks = 0, true
+	s.write(true)
 	return err
 }
 
@@ -92,16 +86,23 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 		return err
 	}
 	replaced := s.isBehind(version) || s.cluster != "" && s.found != "" && s.cluster != s.found
-	s.same = !replaced && s.found != "" && s.cluster == s.found
+	s.same = !replaced && s.found != "" && s.cluster == s.found && s.included > 0
 	if err := s.reach(version); err != nil {
 		s.failed(err) // before its watch ends
 		return err
 	}
 	s.cluster = cmp.Or(s.found, s.cluster)
+	if replaced {
+		s.added = time.Now()
+	}
 	listed := make(map[string]struct{}, len(list))
 	for _, obj := range list {
 		x := obj.(*item[Obj])
-		listed[keyOf(x)] = struct{}{}
+		key := keyOf(x)
+		if _, was := s.former[key]; was || len(s.wants.Of(key)) < min(len(x.rows), 1) {
+			s.added = time.Now()
+		}
+		listed[key] = struct{}{}
 		s.put(x)
 	}
 	for key, in := range s.wants.Inputs {
@@ -129,8 +130,8 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 	if s.unnamed != nil {
 		s.cfg.Log.Warn("The cluster is not known", "error", s.unnamed)
 	}
-	s.full, s.quiet = false, 0
-	err := s.write()
+	s.full = false
+	err := s.write(true)
 	s.cfg.Sink.Connected() // even if the sink has refused the list
 	for _, done := range s.waits {
 		done <- errors.Join(err, problems.Joined(&s.bad, &s.shared))
@@ -151,15 +152,14 @@ func (s *Source[Kind, Obj]) reach(version string) error {
 
 // call calls Rows. While that hangs nothing is applied, and the state says so.
 func (s *Source[Kind, Obj]) call(obj Kind) ([]Obj, error) {
-	told := make(chan struct{})
-	since := time.Now()
+	told := make(chan bool, 1)
 	long := time.AfterFunc(guard.LongAfter, func() {
-		defer close(told)
-		s.cfg.Sink.Disconnected(fmt.Errorf("%s %s: Rows runs since %s", s.cfg.Resource, keyOf(obj), text.Stamp(since)))
+		connected, since := s.cfg.Sink.State().Connected, text.Stamp(time.Now().Add(-guard.LongAfter))
+		s.cfg.Sink.Disconnected(fmt.Errorf("%s %s: Rows runs since %s", s.cfg.Resource, keyOf(obj), since))
+		told <- connected
 	})
 	defer func() {
-		if !long.Stop() {
-			<-told
+		if !long.Stop() && <-told {
 			s.cfg.Sink.Connected()
 		}
 	}()
@@ -249,19 +249,17 @@ func (s *Source[Kind, Obj]) changes() []source.Change[Obj] {
 }
 
 // write puts what has changed into the sink, or everything, if the table may lack something. It returns why it does.
-func (s *Source[Kind, Obj]) write() (err error) {
+func (s *Source[Kind, Obj]) write(mayEndHold bool) (err error) {
 	changes, at := s.changes(), s.at
 	s.behind = time.Time{}
 	switch {
-	case len(s.former) > 0 && s.quiet < 2:
+	case len(s.former) > 0 && (!mayEndHold || time.Since(s.added) < calm):
 		at = s.included
 		_, err = s.cfg.Sink.Apply(s.ctx, changes, at)
-		err = errors.Join(err, s.errHeld())
 	case s.full:
 		_, err = s.cfg.Sink.Apply(s.ctx, changes, at)
 		s.full = s.isComplete(err, at)
 	default:
-		replace := s.cfg.Sink.Replace
 		rows := make([]Obj, 0, len(s.wants.Places))
 		for _, at := range s.wants.Places {
 			if _, held := s.former[at.Heap[0].Of.Key]; !held {
@@ -269,21 +267,22 @@ func (s *Source[Kind, Obj]) write() (err error) {
 			}
 		}
 		if s.same && len(rows)+len(s.former) == 0 {
-			// The sink refuses an empty list, because a server may lose what it had. This one has not.
-			replace = func(ctx context.Context, _ []Obj, at uint64) (int, error) { return s.cfg.Sink.Clear(ctx, at) }
+			_, err = s.cfg.Sink.Clear(s.ctx, at) // an empty list is refused: a server may lose what it had; this one has not
+		} else {
+			_, err = s.cfg.Sink.Replace(s.ctx, rows, at)
 		}
-		_, err = replace(s.ctx, rows, at)
-		if s.full = s.isComplete(err, at); !s.full {
-			s.quiet = 0
-			break
+		if s.full = s.isComplete(err, at); s.full {
+			for key := range s.former {
+				s.remove(key) // the table has its rows no longer
+			}
+			s.changes()
 		}
-		for key := range s.former {
-			s.remove(key) // the table has its rows no longer
-		}
-		s.changes()
+	}
+	if len(s.former) > 0 {
+		err = errors.Join(err, s.errHeld())
 	}
 	if s.full {
-		s.included = at
+		s.included, s.cluster = at, cmp.Or(s.found, s.cluster)
 	}
 	if told := fmt.Sprint(s.bad.Version(), s.shared.Version(), len(s.former), s.unnamed); told != s.told && s.ctx.Err() == nil {
 		s.told = told
