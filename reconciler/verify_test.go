@@ -86,11 +86,11 @@ func (g *getting) showsLate(d time.Duration) {
 
 // drift changes what the target has for an object; a negative value means nothing.
 func (w *world) drift(id uint64, value int) {
-	held := w.holds()
-	if held[id] = value; value < 0 {
-		delete(held, id)
+	w.target.mu.Lock()
+	defer w.target.mu.Unlock()
+	if w.state[id] = value; value < 0 {
+		delete(w.state, id)
 	}
-	w.as(held)
 }
 
 // verifying is resyncing with a target whose objects can be got. The operations of the start are over when test is called.

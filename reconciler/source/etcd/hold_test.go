@@ -199,6 +199,36 @@ func TestEmptyStoreIsHeldUnlessItIsAllowed(t *testing.T) {
 	}
 }
 
+// A store in which no key decodes counts as empty, but not before it is quiet: it may be filled yet.
+func TestHoldOutlastsAStoreInWhichNoKeyDecodesYet(t *testing.T) {
+	for _, c := range []struct {
+		first []string          // what the store has when it is listed first
+		then  map[string]string // what is written again and again
+		rows  string
+		held  int
+	}{
+		{nil, map[string]string{"a": "bad", "b": "bad"}, "a:1 b:1", 2},
+		{[]string{"b"}, map[string]string{"a": "bad", "b": ""}, "a:1", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := follow(t, atOnce, func(_ *Config[*thing], to *source.Config[*thing]) { to.AllowEmpty = true })
+			defer f.stop()
+			f.put(1, "a", "b")
+			f.wait(time.Minute)
+			f.replace()
+			f.put(1, c.first...)
+			f.wait(10 * time.Second)
+			for range 10 {
+				f.write(c.then)
+				f.wait(9 * time.Second)
+				f.has("not quiet", c.rows, c.held)
+			}
+			f.wait(2 * check)
+			f.has("quiet", "", 0)
+		})
+	}
+}
+
 // The rows are back: nothing is removed, whatever else changes.
 func TestHoldEndsWhenNothingIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -243,13 +243,14 @@ func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
 }
 
 // lacks reports whether the table has rows of a former store, or from before this source, that the store which is
-// followed does not have.
+// followed does not have. If no key of that decodes, it has none of them.
 func (s *Source[Obj]) lacks() bool {
 	if s.isHolding() && !s.named {
 		return true
 	}
+	empty := !s.keys.anyDecodes()
 	for _, x := range s.keys.all {
-		if x.written == 0 && x.wants {
+		if x.wants && (x.written == 0 || x.former && empty) {
 			return true
 		}
 	}
