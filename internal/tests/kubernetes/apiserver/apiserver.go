@@ -11,6 +11,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -127,7 +129,8 @@ func (s *Server) makeFiles() error {
 // signs its certificate.
 func (s *Server) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Start starts the server, and returns when it serves.
+// Start starts the server, and returns when it serves, makes services in the namespace default, and has
+// made its own one.
 func (s *Server) Start() (err error) {
 	s.process = exec.Command(os.Getenv(program), "-dir", s.dir, "-etcd", fmt.Sprint(s.etcd), "-peer", fmt.Sprint(s.peer),
 		"-port", fmt.Sprint(s.Port), "-slices", fmt.Sprint(s.Slices), "--",
@@ -178,7 +181,24 @@ func (s *Server) ready(client *kubernetes.Clientset) error {
 		said, _ := os.ReadFile(s.Path("log"))
 		return fmt.Errorf("the server is not ready: %w\n%s", err, said[max(0, len(said)-2000):])
 	}
-	_, err := client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+	if _, err := client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{}); err != nil {
+		return err
+	}
+	// Beside all that it makes its namespaces, one after the other, learns which addresses services may have, and makes its
+	// own service.
+	_, err := client.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "ready"},
+		Spec: corev1.ServiceSpec{
+			IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack), Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return err
+	}
+	own, err := client.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err == nil && len(own.Endpoints) == 0 {
+		err = errors.New("the service kubernetes has no endpoint yet")
+	}
 	return err
 }
 
