@@ -15,13 +15,11 @@ import (
 	"fmt"
 	"io"
 	"log"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +29,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/statekeel/statekeel/internal/tests/freeport"
 )
 
 // program is the variable with the path of the server's program, which a test binary that starts itself again passes on.
@@ -76,8 +76,14 @@ type Server struct {
 
 // New returns a server whose files are in a folder.
 func New(dir string) *Server {
-	s := &Server{dir: dir, Port: freePort(), etcd: freePort(), peer: freePort()}
-	if err := s.makeFiles(); err != nil {
+	s := &Server{dir: dir}
+	errs := []error{s.makeFiles()}
+	for _, port := range []*int{&s.Port, &s.etcd, &s.peer} {
+		var err error
+		*port, err = freeport.Get()
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		log.Fatal(err)
 	}
 	return s
@@ -94,21 +100,6 @@ func Start(t *testing.T) *Server {
 func (s *Server) StartFor(t testing.TB) {
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Kill)
-}
-
-// port is the last port that a server got. No two servers of a run get the same one.
-var port atomic.Uint32
-
-// freePort returns a port that is free now, and that no client gets as its own.
-func freePort() int {
-	port.CompareAndSwap(0, 10_000+mathrand.N[uint32](20_000))
-	for {
-		p := int(port.Add(1))
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", p)); err == nil {
-			l.Close()
-			return p
-		}
-	}
 }
 
 // makeFiles makes the key of service accounts, and the tokens of users.
