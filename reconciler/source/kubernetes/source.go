@@ -245,12 +245,12 @@ func (s *Source[Kind, Obj]) try(
 		}
 		if err == nil {
 			// It comes after the answer: a server that is replaced later ends the connection of a watch.
-			uid, failed := s.identify(ctx)
-			if begins && s.found == "" && uid != "" { // the right to read the UID has just come
-				s.pause = s.backoff.Delay(1)
-				continue
-			}
-			if err = failed; err == nil && uid != s.found {
+			var uid string
+			if uid, err = s.identify(ctx); err == nil && uid != s.found {
+				if begins && (uid == "" || s.found == "") { // the right to read the UID has just come, or gone
+					s.pause = s.backoff.Delay(1)
+					continue
+				}
 				err = apierrors.NewResourceExpired(fmt.Sprintf("the UID of kube-system is %q, before %q", uid, s.found))
 			}
 		}
