@@ -368,7 +368,7 @@ type through struct {
 func (t through) Write(b []byte) (int, error) {
 	t.p.mu.Lock()
 	if t.p.roles >= 0 {
-		t.p.roles = max(0, t.p.roles-bytes.Count(b, []byte("CREATE ROLE")))
+		t.p.roles = max(0, t.p.roles-bytes.Count(b, []byte(`CREATE ROLE "`))) // the answer is without a name
 		t.p.silent = t.p.silent || t.p.roles == 0
 	}
 	silent := t.p.silent
