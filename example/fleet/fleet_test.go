@@ -52,7 +52,7 @@ func TestFiveAgentsConvergeAndLeaveNothing(t *testing.T) {
 	}
 	check(f.put("links/br1", "{name: br1, kind: bridge}"), true)
 	check(f.del("links/br1"), false)
-	assert.Equal(t, 5, strings.Count(f.must("status"), "applied"))
+	f.untilApplied(5)
 	assert.Contains(t, f.must("why", "agent-1", "routes/main/10.1.0.0/16"), "done: it is in the target")
 	_, err := demo.Start(t.Context(), dir, self)
 	require.ErrorContains(t, err, "a fleet runs in")
@@ -107,7 +107,7 @@ func TestAgentsHoldWhileTheStoreIsAway(t *testing.T) {
 func TestKilledAgentComesBack(t *testing.T) {
 	f := start(t)
 	f.must("kill", "a")
-	f.until("its lease has ended", func() bool { return !f.agent("a").Alive })
+	f.until("its lease has ended", func() bool { a := f.agent("a"); return a.Name == "a" && !a.Alive })
 	revision := f.put("links/br1", "{name: br1, kind: bridge}")
 	f.applied(revision, "b")
 	assert.Less(t, f.agent("a").Revision, revision)

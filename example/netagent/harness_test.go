@@ -7,6 +7,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -96,7 +97,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what takes milliseconds on an idle machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // process is a running netagent.
 type process struct {
@@ -293,6 +294,19 @@ func (p *process) inside(f func() error) {
 	within(p.T, fmt.Sprintf("/proc/%d/ns/net", p.pid), f)
 }
 
+// list is inside for a function that lists objects, until no change has interrupted it.
+func (p *process) list(f func() error) {
+	p.Helper()
+	p.inside(func() (err error) {
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+			if err = f(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+				break
+			}
+		}
+		return err
+	})
+}
+
 // within runs a function in a network namespace. The function must not end the test, since it runs in another
 // goroutine.
 func within(t *testing.T, namespace string, f func() error) {
@@ -317,8 +331,9 @@ func within(t *testing.T, namespace string, f func() error) {
 // routes returns the routes of a table that the kernel did not make, as "dst via gw".
 func (p *process) routes(table int) (all []string) {
 	p.Helper()
-	p.inside(func() error {
+	p.list(func() error {
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		all = nil
 		for _, r := range routes {
 			if r.Protocol != unix.RTPROT_KERNEL {
 				all = append(all, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
@@ -333,8 +348,9 @@ func (p *process) routes(table int) (all []string) {
 // links returns the names of the bridges and veths.
 func (p *process) links() (names []string) {
 	p.Helper()
-	p.inside(func() error {
+	p.list(func() error {
 		links, err := netlink.LinkList()
+		names = nil
 		for _, l := range links {
 			if l.Type() == "bridge" || l.Type() == "veth" {
 				names = append(names, l.Attrs().Name)
@@ -349,12 +365,13 @@ func (p *process) links() (names []string) {
 // addresses returns the addresses of a link, except those that the kernel added.
 func (p *process) addresses(dev string) (all []string) {
 	p.Helper()
-	p.inside(func() error {
+	p.list(func() error {
 		link, err := netlink.LinkByName(dev)
 		if err != nil {
 			return err
 		}
 		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		all = nil
 		for _, a := range addrs {
 			if !a.IP.IsLinkLocalUnicast() {
 				all = append(all, a.IPNet.String())

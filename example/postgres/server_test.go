@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/freeport"
 )
 
 // patience bounds waits for what takes seconds on an idle machine.
@@ -72,12 +75,8 @@ func newInstance(dir string) (*instance, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb (of Debian's package postgresql): %w\n%s", err, out)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s.port = listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
+	var err error
+	if s.port, err = freeport.Get(); err != nil {
 		return nil, err
 	}
 	return s, s.start()
@@ -235,8 +234,11 @@ func (s *instance) connection() (_ *pgx.Conn, err error) {
 	return s.conn, err
 }
 
-// empty removes all databases and roles but those of a new server and of others.
+// empty removes all databases and roles but those of a new server and of others. What agents that have ended have sent is
+// carried out before, or not at all.
 func (s *instance) empty(t testing.TB) {
+	s.query(t, fmt.Sprintf(`SELECT pg_terminate_backend(pid, %d)::text FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`, patience.Milliseconds()))
 	s.exec(t, s.query(t, `
 		SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database
 		WHERE datname NOT IN ('postgres', 'template0', 'template1', 'their_database', 'other_new_shop')
@@ -272,13 +274,15 @@ type proxy struct {
 	open map[net.Conn]bool
 	// silent: nothing goes through, as when a cable is cut. refusing: connections are closed.
 	silent, refusing bool
-	done             sync.WaitGroup
+	// roles is the number of statements that make roles and go through before it is silent; negative means any.
+	roles int
+	done  sync.WaitGroup
 }
 
 func newProxy(t testing.TB, to int) *proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{Listener: listener, to: fmt.Sprintf("127.0.0.1:%d", to), open: map[net.Conn]bool{}}
+	p := &proxy{Listener: listener, to: fmt.Sprintf("127.0.0.1:%d", to), open: map[net.Conn]bool{}, roles: -1}
 	p.done.Go(func() {
 		for {
 			conn, err := p.Accept()
@@ -308,6 +312,14 @@ func (p *proxy) set(silent, refusing bool) {
 		}
 	}
 	p.silent, p.refusing = silent, refusing
+}
+
+// allow lets all go through, until so many roles are made.
+func (p *proxy) allow(roles int) {
+	p.mu.Lock()
+	p.roles = roles
+	p.mu.Unlock()
+	p.set(false, false)
 }
 
 // add keeps a connection, to be closed by set.
@@ -355,6 +367,10 @@ type through struct {
 
 func (t through) Write(b []byte) (int, error) {
 	t.p.mu.Lock()
+	if t.p.roles >= 0 {
+		t.p.roles = max(0, t.p.roles-bytes.Count(b, []byte(`CREATE ROLE "`))) // the answer is without a name
+		t.p.silent = t.p.silent || t.p.roles == 0
+	}
 	silent := t.p.silent
 	t.p.mu.Unlock()
 	if silent {

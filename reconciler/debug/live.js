@@ -75,7 +75,9 @@
 		try {
 			const answer = await fetch(source, { cache: "no-store", signal: AbortSignal.timeout(10000) });
 			if (!answer.ok) throw new Error(answer.status + " " + answer.statusText);
-			place(await answer.json());
+			const live = await answer.json();
+			// The reader may have stopped the updates meanwhile.
+			if (checkbox.checked) place(live);
 			say("");
 		} catch (error) {
 			say("not updated: " + error.message);

@@ -8,11 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/statekeel/statekeel/internal/tests/freeport"
 )
 
 // The server is a tool of the module with the tests of package etcd. It is built when the first store is made, and
@@ -64,20 +65,13 @@ func (s *Store) build(ctx context.Context) error {
 	}
 	s.program = strings.TrimSpace(string(path))
 	for _, to := range []*string{&s.client, &s.peer} {
-		if *to, err = freeAddress(); err != nil {
+		port, err := freeport.Get()
+		if err != nil {
 			return err
 		}
+		*to = fmt.Sprint("127.0.0.1:", port)
 	}
 	return nil
-}
-
-// freeAddress returns an address of the loopback interface with a port that is free now.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // Endpoint returns the address for clients.

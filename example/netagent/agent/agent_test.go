@@ -182,7 +182,7 @@ func running(t *testing.T, o Options) {
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); {
 		require.True(t, time.Now().Before(deadline), "timed out waiting until %s", what)
 		<-time.After(time.Millisecond)
 	}

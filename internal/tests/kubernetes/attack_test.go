@@ -172,19 +172,25 @@ func TestTheRowsStayWhenRightsAreLost(t *testing.T) {
 	asUser.Impersonate.UserName = user
 	theUser, err := clientset.NewForConfig(asUser)
 	require.NoError(t, err)
-	revoke := func(name string) {
-		require.NoError(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), user+"-"+name, metav1.DeleteOptions{}))
-		require.NoError(t, client.RbacV1().ClusterRoles().Delete(t.Context(), user+"-"+name, metav1.DeleteOptions{}))
+	// The server learns of a change of rights later than it is written.
+	until := func(name string, has bool) {
 		eventually(t, func() bool {
 			_, err := theUser.CoreV1().ConfigMaps(in).List(t.Context(), metav1.ListOptions{})
 			if name == "know" {
 				_, err = theUser.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{})
 			}
-			return apierrors.IsForbidden(err)
-		}, "the right is lost")
+			return has && err == nil || !has && apierrors.IsForbidden(err)
+		}, "the right is known: %t", has)
+	}
+	revoke := func(name string) {
+		require.NoError(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), user+"-"+name, metav1.DeleteOptions{}))
+		require.NoError(t, client.RbacV1().ClusterRoles().Delete(t.Context(), user+"-"+name, metav1.DeleteOptions{}))
+		until(name, false)
 	}
 	grant("follow", "configmaps", "", "list", "watch")
 	grant("know", "namespaces", "kube-system", "get")
+	until("follow", true)
+	until("know", true)
 	p := newProxy(t, shared)
 	cfg := p.config("admin")
 	cfg.Impersonate.UserName = user
@@ -218,6 +224,7 @@ func TestTheRowsStayWhenRightsAreLost(t *testing.T) {
 	require.ErrorIs(t, f.loaded(), source.ErrEmpty)
 	f.requireRows("a/1=x")
 	grant("know", "namespaces", "kube-system", "get")
+	until("know", true)
 	p.cut()
 	f.requireRows()
 }

@@ -131,7 +131,7 @@ func (f *follower) input() *inputs.Input {
 
 // loaded waits until the table has what the server has now.
 func (f *follower) loaded() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return f.sink.Loaded(ctx)
 }

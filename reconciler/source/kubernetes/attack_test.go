@@ -630,23 +630,38 @@ func TestMaxDeletionsAreThoseOfEachSource(t *testing.T) {
 	})
 }
 
-func TestARightToReadTheClusterThatComesDuringAListIsNoTrouble(t *testing.T) {
-	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
-		e.server.put("a", "1=1")
-		asked := 0
-		e.server.fail = func(what string) error {
-			if asked++; what == "cluster" && asked == 1 {
-				return errUnnamed
-			}
-			return nil
+func TestARightToReadTheClusterThatComesOrGoesDuringAListIsNoTrouble(t *testing.T) {
+	for name, misses := range map[string]func(asked int) bool{
+		"comes": func(asked int) bool { return asked == 1 },
+		"goes":  func(asked int) bool { return asked > 1 },
+	} {
+		for _, how := range []string{"streamed", "in pages"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
+					e.server.put("a", "1=1")
+					asked := 0
+					e.server.fail = func(what string) error {
+						if what == "stream" && how == "in pages" {
+							asked = 0
+							return errStream
+						}
+						if what == "cluster" {
+							if asked++; misses(asked) {
+								return errUnnamed
+							}
+						}
+						return nil
+					}
+				}, func(e *env) {
+					e.pass(10 * time.Second)
+					e.requireRows("1=1")
+					require.Equal(e, name == "goes", len(e.input().Problems().First) > 0)
+					require.Equal(e, 1, strings.Count(e.log.String(), "source connected"))
+					require.NotContains(e, e.log.String(), "source disconnected")
+				})
+			})
 		}
-	}, func(e *env) {
-		e.pass(time.Second)
-		e.requireRows("1=1")
-		require.Empty(t, e.input().Problems().First)
-		require.Equal(t, 1, strings.Count(e.log.String(), "source connected"))
-		require.NotContains(t, e.log.String(), "source disconnected")
-	})
+	}
 }
 
 // Several API servers behind one address: one does not know of the right yet, or any more.

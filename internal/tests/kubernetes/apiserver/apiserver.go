@@ -11,24 +11,26 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/statekeel/statekeel/internal/tests/freeport"
 )
 
 // program is the variable with the path of the server's program, which a test binary that starts itself again passes on.
@@ -74,8 +76,14 @@ type Server struct {
 
 // New returns a server whose files are in a folder.
 func New(dir string) *Server {
-	s := &Server{dir: dir, Port: freePort(), etcd: freePort(), peer: freePort()}
-	if err := s.makeFiles(); err != nil {
+	s := &Server{dir: dir}
+	errs := []error{s.makeFiles()}
+	for _, port := range []*int{&s.Port, &s.etcd, &s.peer} {
+		var err error
+		*port, err = freeport.Get()
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		log.Fatal(err)
 	}
 	return s
@@ -92,21 +100,6 @@ func Start(t *testing.T) *Server {
 func (s *Server) StartFor(t testing.TB) {
 	require.NoError(t, s.Start())
 	t.Cleanup(s.Kill)
-}
-
-// port is the last port that a server got. No two servers of a run get the same one.
-var port atomic.Uint32
-
-// freePort returns a port that is free now, and that no client gets as its own.
-func freePort() int {
-	port.CompareAndSwap(0, 10_000+mathrand.N[uint32](20_000))
-	for {
-		p := int(port.Add(1))
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", p)); err == nil {
-			l.Close()
-			return p
-		}
-	}
 }
 
 // makeFiles makes the key of service accounts, and the tokens of users.
@@ -127,7 +120,8 @@ func (s *Server) makeFiles() error {
 // signs its certificate.
 func (s *Server) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Start starts the server, and returns when it serves.
+// Start starts the server, and returns when it serves, makes services in the namespace default, and has
+// made its own one.
 func (s *Server) Start() (err error) {
 	s.process = exec.Command(os.Getenv(program), "-dir", s.dir, "-etcd", fmt.Sprint(s.etcd), "-peer", fmt.Sprint(s.peer),
 		"-port", fmt.Sprint(s.Port), "-slices", fmt.Sprint(s.Slices), "--",
@@ -178,7 +172,24 @@ func (s *Server) ready(client *kubernetes.Clientset) error {
 		said, _ := os.ReadFile(s.Path("log"))
 		return fmt.Errorf("the server is not ready: %w\n%s", err, said[max(0, len(said)-2000):])
 	}
-	_, err := client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+	if _, err := client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{}); err != nil {
+		return err
+	}
+	// Beside all that it makes its namespaces, one after the other, learns which addresses services may have, and makes its
+	// own service.
+	_, err := client.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "ready"},
+		Spec: corev1.ServiceSpec{
+			IPFamilyPolicy: new(corev1.IPFamilyPolicyRequireDualStack), Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return err
+	}
+	own, err := client.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err == nil && len(own.Endpoints) == 0 {
+		err = errors.New("the service kubernetes has no endpoint yet")
+	}
 	return err
 }
 

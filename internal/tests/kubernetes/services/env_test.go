@@ -196,7 +196,7 @@ func (a *agent) status() string {
 // eventually waits for a state.
 func eventually(t testing.TB, is func() bool, why func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(6 * time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(why())
 		}

@@ -63,9 +63,10 @@ type service struct {
 	first uint16 // the number of the port of TCP; that of UDP is the next one
 	pods  [nettest.EndpointCount]*corev1.Pod
 	// states are what was wanted, of which the last one is now. oldest is the first that the kernel may have still. In one
-	// that is empty, the service may be unknown, or at another port.
+	// that is empty, the service may be unknown, or at another port. moved: it got another port since the oldest.
 	states []state
 	oldest int
+	moved  bool
 	// held ends when no endpoint has been ready since the oldest state.
 	held context.Context
 	end  context.CancelFunc
@@ -95,6 +96,12 @@ func (s *service) want(next state) {
 	if s.states = append(s.states, next); s.throughout(s.oldest) == 0 {
 		s.end()
 	}
+}
+
+// had reports whether the kernel may have what it is to have next, since it was wanted before something else was.
+func (s *service) had(next state) bool {
+	return next.endpoints() != s.now().endpoints() &&
+		slices.ContainsFunc(s.states[s.oldest:], func(old state) bool { return old.endpoints() == next.endpoints() })
 }
 
 // throughout returns the endpoints that were ready since a state.
@@ -195,6 +202,7 @@ func (w *world) change(s *service, i int, what string) {
 		next.leaving |= s.now().ready & bit
 	}
 	if s.known {
+		w.settleBefore(s.had(next))
 		s.want(next)
 	}
 	pod := s.pods[i]
@@ -241,10 +249,11 @@ func (w *world) randomChange() {
 		s.flip(w)
 		return
 	} else if kind == 1 && s.known && !s.steady {
+		w.settleBefore(s.moved)
 		ready := s.now()
 		s.want(state{leaving: ready.ready | ready.leaving}) // at neither port
 		s.mu.Lock()
-		s.first = 80 + 90 - s.first
+		s.first, s.moved = 80+90-s.first, true
 		s.mu.Unlock()
 		w.must(w.client.CoreV1().Services("default").Update(w.Context(), w.object(s), metav1.UpdateOptions{}))
 		s.want(ready)
@@ -268,10 +277,12 @@ func (w *world) randomChange() {
 func (s *service) flip(w *world) {
 	next := s.ofPods()
 	if !s.known {
+		w.settleBefore(s.had(next))
 		w.create(s)
 		s.want(next)
 		return
 	}
+	w.settleBefore(s.had(state{}))
 	s.want(state{})
 	s.known = false
 	require.NoError(w.T, w.client.CoreV1().Services("default").Delete(w.Context(), s.name, metav1.DeleteOptions{}))
@@ -388,6 +399,23 @@ func (d dump) own() dump {
 
 func (d dump) equal(other dump) bool { return maps.EqualFunc(d, other, slices.Equal) }
 
+// settleBefore waits before a change that takes back another one: the kernel may have what is wanted after both because it
+// has neither yet, or because it has both.
+func (w *world) settleBefore(takesBack bool) {
+	if takesBack {
+		w.settle()
+	}
+}
+
+// restart starts the program again, and waits until the kernel is as its first lists of the API server say.
+func (w *world) restart() {
+	w.Helper()
+	w.kill()
+	w.start()
+	w.ready()
+	w.settle()
+}
+
 // settle waits until the kernel has what is wanted now.
 func (w *world) settle() {
 	w.Helper()
@@ -397,7 +425,7 @@ func (w *world) settle() {
 	})
 	for _, s := range w.services {
 		s.mu.Lock()
-		s.oldest = len(s.states) - 1
+		s.oldest, s.moved = len(s.states)-1, false
 		if s.held.Err() != nil && s.now().ready != 0 {
 			s.held, s.end = context.WithCancel(w.Context())
 		}

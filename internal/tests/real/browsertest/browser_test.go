@@ -19,6 +19,9 @@ import (
 	"go.uber.org/goleak"
 )
 
+// patience is how long a test waits for what takes a second or two on an idle machine.
+const patience = 2 * time.Minute
+
 // browser is the browser of all tests. Each test has its own tab.
 var browser context.Context
 
@@ -64,7 +67,7 @@ type tab struct {
 // open opens a tab of the given width.
 func open(t *testing.T, width int64) *tab {
 	ctx, leave := chromedp.NewContext(browser)
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	b := &tab{T: t, ctx: ctx}
 	t.Cleanup(func() { cancel(); leave() })
 	chromedp.ListenTarget(ctx, b.hear)
@@ -138,7 +141,7 @@ func (b *tab) until(expression string) {
 		var is bool
 		// The evaluation fails while the browser leaves a page.
 		return chromedp.Run(b.ctx, chromedp.Evaluate("document.readyState === 'complete' && ("+expression+")", &is)) == nil && is
-	}, 20*time.Second, 50*time.Millisecond, "%s", expression)
+	}, patience, 50*time.Millisecond, "%s", expression)
 }
 
 func eval[T any](b *tab, expression string) T {

@@ -5,6 +5,7 @@ package browsertest
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -68,8 +69,22 @@ func TestPageCanStopItsUpdates(t *testing.T) {
 	const asOf = "document.getElementById('as-of').textContent"
 	first := eval[string](b, asOf)
 	b.until(asOf + fmt.Sprintf(" !== %q", first))
+	// An answer on its way comes too late.
+	waits, answer := make(chan struct{}, 1), make(chan struct{})
+	hold := func(r *http.Request) {
+		if r.URL.Query().Get("format") == "live" {
+			select {
+			case waits <- struct{}{}:
+				<-answer
+			default:
+			}
+		}
+	}
+	w.before.Store(&hold)
+	<-waits
 	b.do(chromedp.Click("#follow input", chromedp.ByQuery))
 	still := eval[string](b, asOf)
+	close(answer)
 	for range 3 {
 		b.do(chromedp.Sleep(time.Second))
 		assert.Equal(t, still, eval[string](b, asOf))

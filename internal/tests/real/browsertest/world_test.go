@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,8 @@ type world struct {
 	table statedb.RWTable[*route]
 	loop  *reconciler.Loop[*route]
 	root  string // address of the page
+	// before, if it is set, is called before a request is answered.
+	before atomic.Pointer[func(*http.Request)]
 
 	mu sync.Mutex
 	// posts are the statuses and paths of the POSTs. fastest has the shortest time of an answer for
@@ -108,6 +111,9 @@ func newWorldOf(t *testing.T, target kernel, opts ...debug.Option) *world {
 // watch records the POSTs and the time of the answers.
 func (w *world) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if before := w.before.Load(); before != nil {
+			(*before)(r)
+		}
 		path := r.Method + " " + r.URL.Path
 		began, seen := time.Now(), &statusWriter{ResponseWriter: out, status: http.StatusOK}
 		next.ServeHTTP(seen, r)

@@ -340,10 +340,13 @@ func (a *agent) badKeys() []string {
 	return keys
 }
 
+// patience is how long a test waits for what takes a second or two on an idle machine.
+const patience = 3 * time.Minute
+
 // await waits for a condition; it fails the test when that takes far too long.
 func await(t *testing.T, what string, met func() error) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := met()
 		if err == nil {

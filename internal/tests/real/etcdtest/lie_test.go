@@ -137,7 +137,7 @@ func TestAckIsAppliedSoonAfterAListThatWasRefused(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
 	var fails atomic.Bool
-	const relist = 10 * time.Second
+	const relist = 30 * time.Second
 	w := newWorld(t, plan{
 		tell:   forHours,
 		config: func(c *etcd.Config[*row]) { c.Relist = relist },

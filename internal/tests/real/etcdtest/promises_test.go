@@ -131,6 +131,7 @@ func (w *world) awaitLists(n int) {
 func TestProgressMovesTheRevisionOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
+	lists := w.lists.reasons() // the first one may have failed
 	put, err := w.admin.Put(t.Context(), "elsewhere", "1")
 	require.NoError(t, err)
 	await(t, "the revision", func() error {
@@ -139,7 +140,7 @@ func TestProgressMovesTheRevisionOn(t *testing.T) {
 		}
 		return nil
 	})
-	assert.Empty(t, w.lists.reasons())
+	assert.Equal(t, lists, w.lists.reasons())
 }
 
 // Without a comparison, which asks etcd for progress, too: the next one is a minute away.
@@ -148,7 +149,7 @@ func TestLoadedIncludesWhatWasPutJustNow(t *testing.T) {
 	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Check = time.Minute }}, "a")
 	loaded := func() {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		require.NoError(t, w.sink.Loaded(ctx))
 	}
@@ -340,7 +341,7 @@ func TestListByTimeEndsNoWatchThatWorks(t *testing.T) {
 		_, err := w.admin.Put(t.Context(), fmt.Sprint("desired/", i), fmt.Sprint(i)+strings.Repeat(" ", 10<<10))
 		require.NoError(t, err)
 	}
-	w.proxy.slow = 10 * time.Millisecond
+	w.proxy.slow = 100 * time.Millisecond
 	end := make(chan struct{})
 	defer close(end)
 	go func() {
@@ -356,7 +357,7 @@ func TestListByTimeEndsNoWatchThatWorks(t *testing.T) {
 		}
 	}()
 	w.agent = newAgent(t, plan{client: connect(t, w.proxy.address), lists: w.lists, config: func(c *etcd.Config[*row]) {
-		c.PageSize, c.Check, c.Relist = 5, time.Second, 100*time.Millisecond
+		c.PageSize, c.Check, c.Relist = 5, 10*time.Second, 100*time.Millisecond
 	}})
 	await(t, "the first list", func() error {
 		if n := len(w.rows()); n != 101 || !w.source.State().Connected {
@@ -378,6 +379,6 @@ func TestListByTimeEndsNoWatchThatWorks(t *testing.T) {
 	}
 	now := w.source.State()
 	assert.True(t, now.Connected && now.Since.Equal(since), "the watch has ended: %+v, since %s before; %q", now, since, w.lists.reasons())
-	// 20 pages of two or three delays each take half a second at least.
-	assert.LessOrEqual(t, longest, 400*time.Millisecond, "an event has waited for the list")
+	// 20 pages of two or three delays each take five seconds at least.
+	assert.LessOrEqual(t, longest, 4*time.Second, "an event has waited for the list")
 }

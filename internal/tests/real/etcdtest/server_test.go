@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +23,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"github.com/statekeel/statekeel/internal/tests/freeport"
 )
 
 // serverPath is the program of the server, a tool of this module. It is built without -race, which would make it slow.
@@ -79,24 +79,11 @@ func addressesOf(servers []*server) (addresses []string) {
 	return addresses
 }
 
-// port is the last port that a test got. No two tests of a run get the same one: a server uses its port later
-// than it got it, and again after it was killed.
-var port atomic.Uint32
-
-// freeAddress returns an address with a port that is free now. Until the server uses it, a client must not get
-// the port as its own, which it gets from 32768 on.
+// freeAddress returns an address that is free until the test gives it to a server.
 func freeAddress(t *testing.T) string {
-	port.CompareAndSwap(0, 10_000+rand.N[uint32](20_000))
-	var err error
-	for range 100 {
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port.Add(1))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal(err)
-	return ""
+	port, err := freeport.Get()
+	require.NoError(t, err)
+	return fmt.Sprint("127.0.0.1:", port)
 }
 
 // start starts the server, and returns when it serves.
