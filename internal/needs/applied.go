@@ -111,10 +111,23 @@ func (a *applied[Obj]) isMet(waited Waited) bool {
 	return false
 }
 
-func (w *appliedWait[Obj]) isMet() bool {
+// wasApplied reports whether one of the waits knows that the version of the need was applied.
+func (a *applied[Obj]) wasApplied(waited Waited) bool {
+	for w := range waited {
+		if w, is := w.(*appliedWait[Obj]); is && w.of == a.of && w.key == a.key && w.has(a.from) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *appliedWait[Obj]) isMet() bool { return w.has(w.from) }
+
+// has reports whether a version was applied that is no older than a revision.
+func (w *appliedWait[Obj]) has(revision statedb.Revision) bool {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	return w.on.applied > 0 && w.on.applied >= w.from
+	return w.on.applied > 0 && w.on.applied >= revision
 }
 
 // Begin implements [core.Need].

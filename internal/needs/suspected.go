@@ -47,25 +47,27 @@ func (n *Needs[Obj]) Suspect(obj Obj, err error, waited Waited) error {
 	}
 	row, revision, kind := n.find(n.cfg.Rows.DB.ReadTxn(), obj)
 	why, need := "looking at "+n.NameOf(string(key)), core.Need(&suspected[Obj]{n, string(key), row})
-	is := &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
-	switch {
-	case kind == status.KindUnset:
-		return err
-	case kind != status.KindDone && !is.isMet(waited):
-		why, need = n.NameOf(string(key))+" is not applied", is
-	default: // It may have been applied, and not show it yet.
-		for w := range waited {
-			if w, is := w.(*suspicion[Obj]); is && w.of == n && w.key == string(key) && w.wasRight() {
-				return err
-			}
+	var looked, right bool
+	for w := range waited {
+		if w, is := w.(*suspicion[Obj]); is && w.of == n && w.key == string(key) {
+			looked, right = true, right || w.wasRight()
 		}
 	}
-	var before outcome.Directive
+	version := &applied[Obj]{of: n, key: string(key), found: true, row: row, from: revision}
+	switch {
+	case kind == status.KindUnset, kind == status.KindDone && right:
+		return err
+	case kind == status.KindDone:
+	case kind == status.KindPending && !looked && version.wasApplied(waited): // It may not show that it was applied yet.
+	default:
+		why, need = n.NameOf(string(key))+" is not applied", version
+	}
+	var with outcome.Directive
 	if d := outcome.Of(err); d != nil {
 		// Another object is suspected, too.
-		before = *d
+		with = *d
 	}
-	return outcome.Missing(fmt.Errorf("%w: %s", err, why), append(slices.Clip(before.Needs), need), before.Watch...)
+	return outcome.Missing(fmt.Errorf("%w: %s", err, why), append(slices.Clip(with.Needs), need), with.Watch...)
 }
 
 // find returns the row of an object, and the kind of its status: that is unset if there is no row.
