@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"golang.org/x/time/rate"
 )
 
 // Loop is what a [Queue] needs of a [github.com/statekeel/statekeel/reconciler.Loop].
@@ -24,10 +23,31 @@ const (
 	settle = 50 * time.Millisecond
 	// many is how many rows are looked at one by one. A resync looks at more of them at once, unless it would have to wait.
 	many = 100
-	// pause is the time between two resyncs, if they are asked for all the time, as by another program that undoes each
-	// repair. Without that, the first ones begin at once.
-	pause, first = time.Minute, 10
+	// shortest is the time between the first two resyncs. It doubles with each, up to longest, as while another program undoes
+	// each repair. So none waits for much longer than resyncs have been asked for before it. After longest without any, the
+	// next one is a first one.
+	shortest, longest = 100 * time.Millisecond, time.Minute
 )
+
+// pace says when resyncs may begin.
+type pace struct {
+	pause time.Duration // after the last resync
+	next  time.Time
+}
+
+// wait returns how long a resync would have to wait.
+func (p *pace) wait(now time.Time) time.Duration { return max(0, p.next.Sub(now)) }
+
+// take has a resync begin as soon as it may, and returns how long that has to wait.
+func (p *pace) take(now time.Time) time.Duration {
+	if now.Sub(p.next) > longest {
+		p.pause = 0
+	}
+	wait := p.wait(now)
+	p.pause = min(max(2*p.pause, shortest), longest)
+	p.next = now.Add(wait + p.pause)
+	return wait
+}
 
 // Queue has the rows that wait for a look. Its methods are safe from any goroutine, and wait for nothing.
 type Queue[Row comparable] struct {
@@ -84,8 +104,8 @@ func (q *Queue[Row]) take() (rows []Row, resync bool) {
 
 // Run hands the loop what is asked for, until ctx ends. It is a job, and returns nil.
 func (q *Queue[Row]) Run(ctx context.Context, _ cell.Health) error {
-	limit := rate.NewLimiter(rate.Every(pause), first)
-	var due <-chan time.Time // the resync that waits for the limit; nil if there is none
+	var resyncs pace
+	var due <-chan time.Time // the resync that waits; nil if there is none
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,7 +122,7 @@ func (q *Queue[Row]) Run(ctx context.Context, _ cell.Health) error {
 		case <-time.After(settle):
 		}
 		rows, resync := q.take()
-		if len(rows) > many && limit.Tokens() >= 1 {
+		if len(rows) > many && resyncs.wait(time.Now()) == 0 {
 			rows, resync = nil, true
 		}
 		if len(rows) > 0 {
@@ -111,7 +131,7 @@ func (q *Queue[Row]) Run(ctx context.Context, _ cell.Health) error {
 			resync = resync || err != nil
 		}
 		if resync && due == nil {
-			due = time.After(limit.Reserve().Delay())
+			due = time.After(resyncs.take(time.Now()))
 		}
 	}
 }

@@ -91,20 +91,20 @@ func TestManyRowsAreOneResync(t *testing.T) {
 // A link with many routes goes down and up again and again.
 func TestManyRowsAreLookedAtWhenAResyncWouldHaveToWait(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
-		for range first + 1 {
+		for range 100 {
 			for i := range many + 1 {
 				q.Verify(i)
 			}
 			time.Sleep(time.Second)
 		}
 		was := f.after(0)
-		require.Len(t, was.resyncs, first)
-		require.Equal(t, 1, was.calls)
-		require.Len(t, was.rows, many+1)
+		require.Equal(t, 100, was.calls+len(was.resyncs))
+		require.Less(t, len(was.resyncs), 12)
+		require.Equal(t, was.calls*(many+1), len(was.rows))
 	})
 }
 
-func TestResyncsAreAtOnceUntilTheyAreAskedForAllTheTime(t *testing.T) {
+func TestResyncsAreFewWhileTheyAreAskedForAllTheTime(t *testing.T) {
 	play(t, func(f *fake, q *Queue[int]) {
 		for range 3600 {
 			q.Resync()
@@ -112,12 +112,31 @@ func TestResyncsAreAtOnceUntilTheyAreAskedForAllTheTime(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		was := f.after(0)
-		for i := range first {
-			require.Equal(t, settle+time.Duration(i)*time.Second, was.resyncs[i])
-		}
-		require.InDelta(t, time.Hour/pause, len(was.resyncs), 2*first)
+		require.InDelta(t, time.Hour/longest, len(was.resyncs), 12)
 		require.Equal(t, 3600, was.calls, "looks at rows do not wait for resyncs")
 	})
+}
+
+// Somebody deletes a table a few times.
+func TestAResyncWaitsNoLongerThanTheTroubleLasted(t *testing.T) {
+	for trouble := 100 * time.Millisecond; trouble < 20*time.Second; trouble *= 2 {
+		for _, every := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+			play(t, func(f *fake, q *Queue[int]) {
+				for range 3 {
+					began := time.Since(f.began)
+					for time.Since(f.began) < began+trouble {
+						q.Resync()
+						time.Sleep(every)
+					}
+					asked := time.Since(f.began) - every
+					resyncs := f.after(2 * longest).resyncs
+					require.Less(t, resyncs[len(resyncs)-1]-asked, shortest+settle+trouble+every)
+					require.GreaterOrEqual(t, resyncs[len(resyncs)-1], asked)
+					time.Sleep(longest) // the next trouble is as the first one
+				}
+			})
+		}
+	}
 }
 
 func TestRowsThatTheLoopDoesNotTakeAreLeftToAResync(t *testing.T) {
