@@ -83,7 +83,7 @@ type reading struct {
 	// learns is set if the operations know from then on what is found.
 	learns bool
 	found  map[kernel.Service]slots
-	// drifts is set if somebody else has changed what was known.
+	// drifts is set if somebody else has changed what was known, or slots have no service.
 	drifts bool
 }
 
@@ -204,7 +204,8 @@ func (r *reading) list(ctx context.Context) error {
 func (r *reading) take(at kernel.Service, found map[kernel.Service]slots) {
 	was, known := r.have[at]
 	now, is := found[at]
-	if known && (!is || !now.equal(was)) {
+	// The deletion of a service that have lacks leaves its slots. Of one during this listing, the comparison knows nothing.
+	if is && now.count < 0 || known && (!is || !now.equal(was)) {
 		r.drifts = true
 	}
 	if r.found[at] = now; !is {
