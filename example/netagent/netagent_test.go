@@ -77,7 +77,7 @@ func TestInvalidFileAtTheStartIsReportedUntilItIsGood(t *testing.T) {
 	p := start(t, path)
 	const want = `:7:5: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`
 	p.until("the status names the line", func() bool { return strings.Contains(p.ask("netagent/status"), path+want) })
-	assert.Contains(t, p.stderr.String(), strings.ReplaceAll(want, `"`, `\"`), "so does the log")
+	p.until("so does the log", func() bool { return strings.Contains(p.stderr.String(), strings.ReplaceAll(want, `"`, `\"`)) })
 	assert.Empty(t, p.links())
 	require.NoError(t, writeFile(path, small))
 	p.untilHealthy()
