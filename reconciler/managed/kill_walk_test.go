@@ -475,11 +475,13 @@ func (w *walk) meddle(name string, size int) {
 }
 
 // replace replaces a row by one without the notes. It does nothing where this would lose a name that is
-// known only from the table, or from a row that no pass has seen, or the zone that a person has set (see
-// decide): of other annotations, only those that a create has set outlive a plain insert.
+// known only from the table, or from a row that no pass has seen, or what a person has decided before a pass has seen
+// that, or the zone that a person has set (see decide): of other annotations, only those that a create has set outlive a
+// plain insert.
 func (w *walk) replace(name string) {
 	row := w.p.get(name)
-	if row == nil || managed.WasDeleted(row) || w.chosen && (!w.filed() || len(row.Conditions) == 0) {
+	if row == nil || managed.WasDeleted(row) || w.chosen && (!w.filed() || len(row.Conditions) == 0) ||
+		row.GetCondition(managed.TypeSynced).Reason == managed.ReasonCreateUnsure {
 		return
 	}
 	if row.Annotations[zone] != "" && row.Annotations[managed.AnnotationPrefix+"external-create-changes"] == "" {

@@ -6,6 +6,7 @@ package managed
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -24,6 +25,11 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 		if err := p.r.leaveHook(&p.calls, p.obj); err != nil {
 			return true, p.fail(reasonCannotLeave, "leave", err, Deleting())
 		}
+		if wait := p.unlisted(); wait > 0 {
+			p.trail.add("lists may not show its mark yet")
+			p.mark(Deleting(), synced())
+			return true, reconciler.Requeue(wait)
+		}
 	}
 	// Record it before the row is gone, since a resync may follow at once.
 	p.r.memory.set(p.key(), func(k *known[T]) {
@@ -32,6 +38,21 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 		}
 	})
 	return true, p.letGo(nil)
+}
+
+// unlisted returns how long lists may not show the mark of a resource that stays. Until then its row stays, too: the first
+// resync of the next process would delete what a late list shows without a mark.
+func (p *pass[T]) unlisted() (wait time.Duration) {
+	if !p.r.lists || p.forced {
+		return 0
+	}
+	p.r.memory.set(p.key(), func(k *known[T]) {
+		if k.marked.IsZero() {
+			k.marked = time.Now()
+		}
+		wait = p.r.opts.creationGrace - time.Since(k.marked)
+	})
+	return wait
 }
 
 // leavesNamed reports whether an object names a resource that must stay.

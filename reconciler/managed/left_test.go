@@ -95,6 +95,29 @@ func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
 	}, leaveHook)
 }
 
+// A late list shows the resource without its mark. The row outlives that time, so that a process which is started again knows
+// better.
+func TestResourceLeftInPlaceStaysIfTheProcessStartsAgainBeforeListsShowIt(t *testing.T) {
+	const grace, late = 20 * time.Second, 18 * time.Second
+	opts := []any{relisted, leaveHook, deterministic, managed.WithCreationGracePeriod(grace)}
+	for _, after := range []time.Duration{time.Second, 15 * time.Second, grace + time.Second} {
+		each(t, func(e *env) {
+			e.cloud.set(func() { e.cloud.lag = func() time.Duration { return late } })
+			e.want(1, orphaned)
+			pass(time.Minute)
+			e.remove()
+			pass(after)
+			require.Equal(e, after > grace, len(e.all()) == 0, "after %s", after)
+			e.Stop()
+			e.insert(e.all()...)
+			e.start(opts...)
+			pass(3 * grace)
+			require.Empty(e, e.all())
+			e.holds(1)
+		}, opts...)
+	}
+}
+
 // A resync lists a resource without a row, and then the program inserts a row with that key. A listing
 // has only the name of the resource, and may be late.
 

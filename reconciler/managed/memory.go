@@ -37,6 +37,8 @@ type known[T Managed] struct {
 	// left holds the external names of resources that were left in place, until a row takes them over. An empty
 	// name stands for every name.
 	left []string
+	// marked is when the leave hook first marked the resource; zero if it has not.
+	marked time.Time
 }
 
 // record is what is remembered of an object at the end of a pass.

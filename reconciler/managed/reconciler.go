@@ -38,6 +38,8 @@ type Reconciler[T Managed] struct {
 	initializers []Initializer[T]
 	publishers   []ConnectionPublisher[T]
 
+	// lists: the configuration has a Lister.
+	lists bool
 	// finalizerName is the name of the finalizer that finalizer sets on a row.
 	finalizerName string
 	steps         []step[T]
@@ -66,7 +68,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, steps: stepsOf[T](),
+		opts: o, lists: cfg.Lister != nil, steps: stepsOf[T](),
 		memory: memory[T]{byKey: map[object.Key]*known[T]{}}, began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.set()); err != nil {
