@@ -83,7 +83,7 @@ type reading struct {
 	// learns is set if the operations know from then on what is found.
 	learns bool
 	found  map[kernel.Service]slots
-	// drifts is set if somebody else has changed what was known, or slots have no service.
+	// drifts is set if somebody else has changed what was known, or slots without a service were not.
 	drifts bool
 }
 
@@ -205,7 +205,7 @@ func (r *reading) take(at kernel.Service, found map[kernel.Service]slots) {
 	was, known := r.have[at]
 	now, is := found[at]
 	// The deletion of a service that have lacks leaves its slots. Of one during this listing, the comparison knows nothing.
-	if is && now.count < 0 || known && (!is || !now.equal(was)) {
+	if (known || is && now.count < 0) && (!is || !now.equal(was)) {
 		r.drifts = true
 	}
 	if r.found[at] = now; !is {
