@@ -99,8 +99,7 @@ func WithTimeout(timeout time.Duration) ReconcilerOption {
 // nor taken for deleted. An object that is being deleted waits equally long for a resource whose
 // creation was not recorded. Such a resource may come from an earlier process, or from a create without
 // an answer, which can take effect until its [WithTimeout] has expired. Lists may be as late: see
-// [WithLeaveHook]. The default is 30 seconds. Zero
-// means no wait; a negative value is an error.
+// [WithLeaveHook]. The default is 30 seconds. Zero means no wait; a negative value is an error.
 func WithCreationGracePeriod(grace time.Duration) ReconcilerOption {
 	return func(o *options) { o.creationGrace = grace }
 }
@@ -144,8 +143,9 @@ func WithFinalizer[T Managed](f Finalizer[T]) ReconcilerOption {
 // [ManagementActionCreate], [ManagementActionUpdate] and ManagementActionDelete: then nothing may be
 // changed in the outside system. A [reconciler.Lister] must list neither marked resources nor those that
 // are only observed. The process remembers the names of resources that it left in place, until a row takes
-// them over. But without the hook the first resync of the next process deletes them. If there is a Lister, the row stays for
-// [WithCreationGracePeriod] after its first mark, since a late list may show the resource without it. Observe should
+// them over. But without the hook the first resync of the next process deletes them. With a Lister the
+// row stays for [WithCreationGracePeriod] after the first mark, since a late list may show the resource
+// without it, unless it was removed without [Writer.Delete]. Observe should
 // report a marked resource as not up to date, and Update remove the mark for a row again. Until it has,
 // remove that row with [Writer.Delete] only: if it is removed without and the process ends, no resync
 // finds the resource.

@@ -83,7 +83,7 @@ type reading struct {
 	// learns is set if the operations know from then on what is found.
 	learns bool
 	found  map[kernel.Service]slots
-	// drifts is set if somebody else has changed what was known, or slots without a service were not.
+	// drifts is set if somebody else has changed what was known, or slots without a service were not known.
 	drifts bool
 }
 
@@ -204,7 +204,7 @@ func (r *reading) list(ctx context.Context) error {
 func (r *reading) take(at kernel.Service, found map[kernel.Service]slots) {
 	was, known := r.have[at]
 	now, is := found[at]
-	// The deletion of a service that have lacks leaves its slots. Of one during this listing, the comparison knows nothing.
+	// The deletion of a service that have lacks leaves its slots. If it was during this listing, the comparison leaves it out.
 	if (known || is && now.count < 0) && (!is || !now.equal(was)) {
 		r.drifts = true
 	}
